@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fovea/base/utf8.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -80,8 +81,8 @@ std::string hint(std::string_view bytes, size_t position) {
   if (starts_with("\xFF\xFE") || starts_with("\xFE\xFF")) return "; it begins like UTF-16: convert it to UTF-8";
   const Sequence sequence = sequence_at(bytes, position);
   if (sequence.matched > 0 && position + sequence.matched == bytes.size()) return "; the last character is cut off";
-  if (position > 0 && bytes.substr(0, position).find_first_of("\xC2\xC3\xE2\xE3\xE4\xE5\xE6\xE7\xE8\xE9\xEF") != npos)
-    return "";  // real UTF-8 came before: a single bad place, not another encoding
+  const auto is_high = [](char c) { return static_cast<uint8_t>(c) >= 0x80; };
+  if (std::any_of(bytes.begin(), bytes.begin() + position, is_high)) return "";  // UTF-8 came before: one bad place
   const HighBytes count = count_high_bytes(bytes.substr(position, size_t{1} << 16));
   if (count.pairs > 0 && count.bad <= 1 && 2 * count.high_pairs > count.pairs)
     return "; it may be GB18030 (GBK): convert it to UTF-8";

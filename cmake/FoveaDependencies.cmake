@@ -1,0 +1,23 @@
+# LibTorch 2.13 (FOVEA_TORCH, CMAKE_PREFIX_PATH or the checkout's private .venv) and the Debian packages.
+if(DEFINED ENV{FOVEA_TORCH})
+  list(PREPEND CMAKE_PREFIX_PATH $ENV{FOVEA_TORCH})
+elseif(NOT Torch_DIR)
+  file(GLOB venv_torch ${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages/torch/share/cmake)
+  list(APPEND CMAKE_PREFIX_PATH ${venv_torch})
+endif()
+find_package(Torch 2.13 QUIET CONFIG)
+if(NOT Torch_FOUND)
+  message(FATAL_ERROR "LibTorch 2.13 not found. Run tools/setup, or set FOVEA_TORCH to the folder of a LibTorch 2.13.")
+endif()
+get_filename_component(FOVEA_TORCH_LIB_DIR ${TORCH_LIBRARY} DIRECTORY)
+# One OpenMP runtime: the libgomp that LibTorch bundles, where it bundles one.
+file(GLOB FOVEA_GOMP ${FOVEA_TORCH_LIB_DIR}/libgomp*.so*)
+if(NOT FOVEA_GOMP)
+  find_library(FOVEA_GOMP gomp HINTS ${CMAKE_CXX_IMPLICIT_LINK_DIRECTORIES})
+endif()
+
+find_package(nlohmann_json 3.9 REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc)
+pkg_check_modules(pcre2 REQUIRED IMPORTED_TARGET libpcre2-8)
+find_path(FOVEA_TOMLPP_INCLUDE toml++/toml.h REQUIRED)

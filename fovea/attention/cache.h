@@ -1,0 +1,47 @@
+// Key/value cache: what decoding keeps, so that a step computes only its newest tokens.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace fovea {
+
+// Keys and values of one attention layer. Storage [B, G, capacity, D] grows geometrically; views of it are handed out.
+class LayerCache {
+ public:
+  // Appends [B, G, T, D] and [B, G, T, E]; returns all keys and values so far, [B, G, S, D] and [B, G, S, E], as views.
+  std::pair<at::Tensor, at::Tensor> append(const at::Tensor& key, const at::Tensor& value);
+  // Fixed content (cross-attention: computed once per source).
+  void set(at::Tensor key, at::Tensor value);
+  bool empty() const { return length_ == 0; }
+  int64_t length() const { return length_; }
+  at::Tensor key() const;
+  at::Tensor value() const;
+  // Keeps the first `length` keys.
+  void crop(int64_t length);
+  // Row i of the new batch is row rows[i] of the old one (beams); rows: int64 [B'].
+  void reorder(const at::Tensor& rows);
+
+ private:
+  at::Tensor key_, value_;
+  int64_t length_ = 0;
+};
+
+// Everything one generation keeps: a cache per layer and, for encoder-decoder models, the encoded source.
+struct DecoderState {
+  std::vector<LayerCache> self;
+  std::vector<LayerCache> cross;
+  at::Tensor start;           // [B] first real slot of each row (left padding); undefined: 0
+  at::Tensor memory;          // [B, S, C]
+  at::Tensor memory_lengths;  // [B]
+
+  int64_t length() const { return self.empty() ? 0 : self.front().length(); }
+  void crop(int64_t length);
+  void reorder(const at::Tensor& rows);
+};
+
+}  // namespace fovea

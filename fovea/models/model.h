@@ -1,0 +1,70 @@
+// What every model offers: its configuration, its tensor names in Hugging Face's words, its loss; and for those that write,
+// logits with a cache.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <functional>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "fovea/attention/cache.h"
+#include "fovea/data/batch.h"
+
+namespace fovea {
+
+using at::Tensor;
+
+// Sum over the labels that count, so that batches of unequal size average by token.
+struct LossSum {
+  Tensor sum;  // scalar, differentiable
+  int64_t count = 0;
+  Tensor mean() const;
+};
+
+// One stored tensor and where it lives in the module: `stored` is the name in model.safetensors, `ours` the parameter's
+// path. Both directions go through the functions (a transposed Conv1D, one slice of a fused projection).
+struct TensorName {
+  std::string stored;
+  std::vector<std::string> ours;  // one, or several parameters that `stored` holds side by side
+  std::function<Tensor(const std::vector<Tensor>&)> to_stored;    // default: the tensor itself
+  std::function<std::vector<Tensor>(const Tensor&)> from_stored;  // default: the tensor itself
+};
+
+class ModelImpl : public torch::nn::Module {
+ public:
+  // The registry's name ("gpt2", "transformer").
+  virtual std::string type() const = 0;
+  // The content of config.json, in Hugging Face's words; make_model(config) builds an equal model.
+  virtual nlohmann::json config() const = 0;
+  virtual std::vector<TensorName> tensor_names() const = 0;
+  // Stored names that may be absent or present without meaning (mask buffers, tied copies), as globs.
+  virtual std::vector<std::string> harmless_names() const { return {}; }
+
+  // Initial weights as the model's paper has them; draws from LibTorch's generator.
+  virtual void initialize() = 0;
+  virtual LossSum loss(const Batch& batch, double label_smoothing = 0) = 0;
+
+  virtual int64_t vocab_size() const = 0;
+  virtual int64_t max_positions() const = 0;  // longest sequence; a very large number where there is no limit
+  int64_t parameter_count() const;            // distinct numbers, tied ones once
+};
+
+// A model that writes text token by token.
+class GenerativeModelImpl : public ModelImpl {
+ public:
+  // Encoder-decoder: encodes the source [B, S] (lengths [B]) and returns the state of an empty target. Decoder only: the
+  // arguments stay undefined.
+  virtual DecoderState begin(const Tensor& source = {}, const Tensor& source_lengths = {}) const = 0;
+  virtual bool has_encoder() const = 0;
+  // ids [B, T], the tokens after those the state holds -> logits [B, T, V] (`last_only`: [B, 1, V]); appends to the state.
+  virtual Tensor step(const Tensor& ids, DecoderState& state, bool last_only = false) const = 0;
+};
+
+using Model = std::shared_ptr<ModelImpl>;
+using GenerativeModel = std::shared_ptr<GenerativeModelImpl>;
+
+}  // namespace fovea

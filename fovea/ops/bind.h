@@ -1,0 +1,29 @@
+// Where tensors become views: masks and scores as the kernels see them.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "fovea/masks/mask.h"
+#include "fovea/scores/score.h"
+
+namespace fovea {
+
+// A rule or visitor together with the tensors it points into.
+template <class Pointer>
+struct Bound {
+  Pointer object;
+  std::vector<at::Tensor> storage;
+};
+
+// Integers arrive as int64, floating types as f32, booleans as they are; on the CPU, any strides. The tensor that is seen
+// (a converted copy, where needed) is appended to `storage`.
+ArrayView view_of(const at::Tensor& tensor, std::vector<at::Tensor>& storage);
+
+Bound<MaskRulePtr> bind_mask(const Mask& mask, const AttentionShape& shape);
+Bound<ScoreVisitorPtr> bind_score(const Score::Term& term, double scale, const AttentionShape& shape);
+
+// The definition as a tensor: bool [B|1, H|1, T, S], true where visible.
+at::Tensor visible(const Mask& mask, const AttentionShape& shape);
+
+}  // namespace fovea
