@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""Compiles every header of fovea/ alone, so that each can be included first and none leans on another's includes.
+
+    tools/check_headers.py [BUILD_DIR]      (default build/release, which must be configured)
+
+A header gets the flags of its own room, so that a room without LibTorch cannot include it by accident.
+"""
+import concurrent.futures
+import json
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def flags_of(command):
+    """The compiler and the flags that matter to a header: no output, no source, no precompiled header."""
+    words = shlex.split(command)
+    while not words[0].endswith(("g++", "c++", "clang++")):  # cmake -E env, ccache
+        words.pop(0)
+    kept, skip = [], False
+    for at, word in enumerate(words):
+        if skip:
+            skip = False
+        elif word in ("-o", "-MF", "-MT"):
+            skip = True
+        elif word == "-include" and words[at + 1].endswith("cmake_pch.hxx"):
+            skip = True
+        elif word not in ("-c", "-MD", "-Winvalid-pch", "-fpch-preprocess") and not word.endswith(".cpp"):
+            kept.append(word)
+    return kept
+
+
+def header_checks(build):
+    """[(header's name, command, source to feed on standard input)] for all headers, written and generated."""
+    with open(build / "compile_commands.json", encoding="utf-8") as file:
+        entries = json.load(file)
+    by_room, library = {}, None
+    for entry in entries:
+        source = pathlib.Path(entry["file"])
+        if not source.is_relative_to(ROOT / "fovea") or source.stem.endswith("_test"):
+            continue
+        flags = flags_of(entry["command"])
+        by_room.setdefault(source.relative_to(ROOT).parts[1], flags)
+        if library is None or len(flags) > len(library):  # the most flags: those with LibTorch
+            library = flags
+    if library is None:
+        raise SystemExit(f"check_headers: {build} compiles no source of fovea/; run tools/build first")
+    checks = []
+    for base in (ROOT, build / "generated"):
+        for path in sorted(base.glob("fovea/**/*.h")):
+            name = path.relative_to(base)
+            flags = by_room.get(name.parts[1], library)
+            # Included twice: a missing include guard shows too.
+            source = f'#include "{name}"\n#include "{name}"\n'
+            checks.append((str(name), [*flags, f"-I{base}", "-fsyntax-only", "-x", "c++", "-"], source))
+    return checks
+
+
+def main():
+    build = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build/release").resolve()
+    checks = header_checks(build)
+
+    def compile_alone(check):
+        name, command, source = check
+        done = subprocess.run(command, input=source, capture_output=True, text=True, cwd=build)
+        return name, done.returncode, done.stderr
+
+    failed = 0
+    with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        for name, code, errors in pool.map(compile_alone, checks):
+            if code:
+                failed += 1
+                print(f"FAILED {name}\n{errors}", flush=True)
+    print(f"{len(checks) - failed} headers compile alone, {failed} do not")
+    return 1 if failed or not checks else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,455 @@
+#!/usr/bin/env python3
+"""Runs what tools/build has built, counts every single test, and ends with the line "N passed, N failed".
+
+    tools/run_tests.py [--full] [-k PATTERN] [--preset release]
+
+Runs the googletest binaries (build/PRESET/tests/*_test), the examples (build/PRESET/examples/*, which check themselves)
+and the Python tests (tests/**/test_*.py), as many at a time as there are cores. A crash or a time-out fails the test
+that was running, and the tests behind it still run. --full adds the sanitizers, valgrind, each header alone, an
+installed and an embedded consumer, fuzzing (FOVEA_FUZZ_SECONDS each, 60 by itself) and the long cases (FOVEA_FULL=1).
+
+A test finds its build in FOVEA_BUILD_DIR, the command in FOVEA_COMMAND, and has a TMPDIR of its own.
+"""
+import argparse
+import collections
+import concurrent.futures
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import xml.etree.ElementTree
+
+import check_headers
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PYTHON = ROOT / ".venv/bin/python"
+CORES = len(os.sched_getaffinity(0))
+WORKERS = max(1, min(CORES, 8))  # a test with LibTorch wants about 1 GB
+FILTER_LIMIT = 100_000           # characters; Linux allows 128 KiB in one argument
+
+
+@dataclasses.dataclass
+class Result:
+    name: str
+    status: str  # passed, failed or skipped
+    seconds: float = 0.0
+    text: str = ""
+
+
+@dataclasses.dataclass
+class Task:
+    title: str
+    run: object  # a function without parameters that returns [Result]
+
+
+# ---- One process ----------------------------------------------------------------------------------------------------
+
+running = set()  # process groups, to be ended on Ctrl-C
+
+
+@dataclasses.dataclass
+class Ended:
+    code: int
+    output: str
+    seconds: float
+    timed_out: bool
+
+    def reason(self):
+        if self.timed_out:
+            return "timed out"
+        if self.code < 0:
+            return f"was ended by {signal.Signals(-self.code).name}"
+        return f"ended with exit code {self.code}"
+
+
+def execute(command, limit, env=None, stdin="", beat=None, cwd=ROOT):
+    """Runs a command; `limit` seconds count from its start, or from the last line that starts with `beat`."""
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(max(1, CORES // WORKERS))),
+        "HF_HUB_OFFLINE": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        "PYTHONUNBUFFERED": "1",
+        **(env or {}),
+    }
+    with tempfile.TemporaryDirectory(prefix="fovea-test-", ignore_cleanup_errors=True) as scratch:
+        environment |= {"TMPDIR": scratch, "TEST_TMPDIR": scratch}
+        start = alive = time.monotonic()
+        process = subprocess.Popen(command, stdin=subprocess.PIPE if stdin else subprocess.DEVNULL, text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace", cwd=cwd,
+                                   env=environment, start_new_session=True)
+        running.add(process.pid)
+        ended, timed_out = threading.Event(), threading.Event()
+
+        def watch():
+            while not ended.wait(0.2):
+                if time.monotonic() - alive > limit:
+                    timed_out.set()
+                    end_group(process.pid)
+                    return
+
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        if stdin:
+            process.stdin.write(stdin)
+            process.stdin.close()
+        lines = collections.deque(maxlen=100_000)
+        for line in process.stdout:
+            lines.append(line)
+            if beat and line.startswith(beat):
+                alive = time.monotonic()
+        code = process.wait()
+        ended.set()
+        watcher.join()
+        end_group(process.pid)  # what it left running
+        running.discard(process.pid)
+    return Ended(code, "".join(lines), time.monotonic() - start, timed_out.is_set())
+
+
+def end_group(pid):
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def commands_task(title, commands, limit=600, env=None, stdin="", cwd=ROOT):
+    """One test: all commands in turn succeed."""
+
+    def run():
+        seconds = 0.0
+        for command in commands:
+            done = execute([str(word) for word in command], limit, env, stdin, cwd=cwd)
+            seconds += done.seconds
+            if done.code:
+                shown = " ".join(str(word) for word in command[:12])
+                return [Result(title, "failed", seconds, f"{done.output}{shown}\n{done.reason()}")]
+        return [Result(title, "passed", seconds)]
+
+    return Task(title, run)
+
+
+# ---- googletest -----------------------------------------------------------------------------------------------------
+
+def list_tests(binary, env):
+    """{suite: [test names]} as the binary lists them."""
+    done = execute([binary, "--gtest_list_tests"], 120, env)
+    if done.code:
+        raise RuntimeError(f"{done.output}{binary.name} --gtest_list_tests {done.reason()}")
+    suites, suite = {}, None
+    for line in done.output.splitlines():
+        if found := re.match(r"(\S+)\.(?:\s+#.*)?$", line):
+            suite = found[1]
+        elif suite and (found := re.match(r"  (\S+)(?:\s+#.*)?$", line)):
+            suites.setdefault(suite, []).append(f"{suite}.{found[1]}")
+    return suites
+
+
+def gtest_tasks(binary, pattern, env, limit):
+    """Splits a binary's suites among the workers, whole suites together."""
+    try:
+        suites = list_tests(binary, env)
+    except RuntimeError as error:
+        message = str(error)
+        return [Task(binary.name, lambda: [Result(binary.name, "failed", 0.0, message)])]
+    if pattern and pattern.lower() not in binary.name.lower():
+        suites = {suite: [name for name in names if pattern.lower() in name.lower()] for suite, names in suites.items()}
+    total = sum(map(len, suites.values()))
+    shards = [[] for _ in range(WORKERS if total > 20 else 1)]
+    for names in sorted(suites.values(), key=len, reverse=True):
+        min(shards, key=len).extend(names)
+    tasks = []
+    for names in shards:
+        while names:
+            part, size = [], 0
+            while names and size < FILTER_LIMIT:
+                part.append(names.pop(0))
+                size += len(part[-1]) + 1
+            tasks.append(part)
+    titles = [f"{binary.name} {at}/{len(tasks)}" if len(tasks) > 1 else binary.name for at in range(1, len(tasks) + 1)]
+    return [Task(title, lambda part=part: run_gtest(binary, part, env, limit)) for title, part in zip(titles, tasks)]
+
+
+def run_gtest(binary, names, env, limit):
+    disabled = [name for name in names if "DISABLED_" in name]
+    results = [Result(name, "skipped", 0.0, "disabled") for name in disabled]
+    left = [name for name in names if name not in set(disabled)]
+    while left:
+        with tempfile.TemporaryDirectory() as folder:
+            report = pathlib.Path(folder) / "report.json"
+            done = execute([binary, f"--gtest_filter={':'.join(left)}", f"--gtest_output=json:{report}", "--gtest_color=no"],
+                           limit, env, beat="[ RUN ")
+            finished = read_gtest_report(report, done)
+        if finished is None:  # it did not come to its end; what it printed tells how far it came
+            finished = read_gtest_output(done)
+        seen = {result.name for result in finished}
+        if not seen:
+            return results + [Result(name, "failed", 0.0, f"{done.output}{binary.name} {done.reason()}") for name in left]
+        results += finished
+        left = [name for name in left if name not in seen]
+    return results
+
+
+def section_of(output, name):
+    """What a test printed, from its RUN line to its verdict or the end."""
+    found = re.search(rf"^\[ RUN      \] {re.escape(name)}\n(.*?)(?:\[  (?:FAILED |SKIPPED) \] {re.escape(name)}\W|\Z)", output,
+                      re.MULTILINE | re.DOTALL)
+    return found[1] if found else output[-20_000:]
+
+
+def read_gtest_report(path, done):
+    try:
+        report = json.loads(path.read_text(encoding="utf-8", errors="replace"))
+    except (OSError, ValueError):
+        return None
+    results = []
+    for suite in report["testsuites"]:
+        for test in suite["testsuite"]:
+            if test["status"] != "RUN":
+                continue
+            name, seconds = f"{suite['name']}.{test['name']}", float(test["time"].rstrip("s"))
+            status = "failed" if "failures" in test else "skipped" if test["result"] == "SKIPPED" else "passed"
+            results.append(Result(name, status, seconds, "" if status == "passed" else section_of(done.output, name)))
+    if done.code and not any(result.status == "failed" for result in results):
+        results.append(Result("(after the last test)", "failed", 0.0, f"{done.output[-20_000:]}the program {done.reason()}"))
+    return results
+
+
+def read_gtest_output(done):
+    results, open_test = {}, None
+    for line in done.output.splitlines():
+        if found := re.match(r"\[ RUN      \] (\S+)", line):
+            open_test = found[1]
+        elif open_test and (found := re.search(r"\[ (      OK|  FAILED | SKIPPED) \] (\S+?),? .*\((\d+) ms\)$", line)):
+            if found[2] == open_test:
+                status = {"OK": "passed", "FAILED": "failed", "SKIPPED": "skipped"}[found[1].strip()]
+                text = "" if status == "passed" else section_of(done.output, open_test)
+                results[open_test] = Result(open_test, status, int(found[3]) / 1000, text)
+                open_test = None
+    if open_test:
+        text = f"{section_of(done.output, open_test)}\n{open_test}: the program {done.reason()} in this test"
+        results[open_test] = Result(open_test, "failed", 0.0, text)
+    return list(results.values())
+
+
+# ---- Python ---------------------------------------------------------------------------------------------------------
+
+def run_pytest(path, pattern, env, limit):
+    name = str(path.relative_to(ROOT))
+    with tempfile.TemporaryDirectory() as folder:
+        report = pathlib.Path(folder) / "report.xml"
+        select = ["-k", pattern] if pattern and pattern.lower() not in name.lower() else []
+        done = execute([PYTHON, "-m", "pytest", "-v", "--color=no", "-p", "no:cacheprovider", f"--junitxml={report}",
+                        "-o", "junit_logging=out-err", "-o", "junit_log_passing_tests=false", *select, path],
+                       limit, env, beat="tests/")
+        if done.code == 5:  # pytest's code for no test
+            return [] if select else [Result(name, "failed", done.seconds, "the file holds no test")]
+        if not report.exists():
+            return read_pytest_output(name, done)
+        results = []
+        for case in xml.etree.ElementTree.parse(report).iter("testcase"):
+            status, text = "passed", ""
+            for child in case:
+                if child.tag == "skipped":
+                    status, text = "skipped", child.get("message", "")
+                elif child.tag in ("failure", "error"):
+                    status, text = "failed", f"{text}{child.text}\n"
+                elif (child.text or "").strip("\n -").count("\n"):  # captured output below its heading
+                    text += child.text
+            results.append(Result(f"{name}::{case.get('name')}", status, float(case.get("time", 0)), text))
+        if done.code and not any(result.status == "failed" for result in results):
+            results.append(Result(name, "failed", done.seconds, f"{done.output[-20_000:]}\nPython {done.reason()}"))
+        return results
+
+
+def read_pytest_output(name, done):
+    """Python did not come to its end: what passed has passed, the last test named has failed."""
+    results, last = [], name
+    for found in re.finditer(r"^tests/\S+?::(\S+) (PASSED|SKIPPED)?", done.output, re.MULTILINE):
+        last = f"{name}::{found[1]}"
+        if found[2]:
+            results.append(Result(last, found[2].lower()))
+            last = name
+    return [*results, Result(last, "failed", done.seconds, f"{done.output[-20_000:]}\n{last}: Python {done.reason()}")]
+
+
+# ---- What there is to run -------------------------------------------------------------------------------------------
+
+def programs(folder):
+    if not folder.is_dir():
+        return []
+    return sorted(path for path in folder.iterdir() if path.is_file() and os.access(path, os.X_OK) and not path.suffix)
+
+
+def environment_of(preset, full):
+    build = ROOT / "build" / preset
+    return {"FOVEA_BUILD_DIR": str(build), "FOVEA_COMMAND": str(build / "bin/fovea"), **({"FOVEA_FULL": "1"} if full else {}),
+            # LibTorch is not built with the sanitizer: its containers carry no marks, its singletons are never freed.
+            "ASAN_OPTIONS": "detect_leaks=0:detect_container_overflow=0:strict_string_checks=1",
+            "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1"}
+
+
+def binary_tasks(preset, pattern, full, limit):
+    binaries = [path for path in programs(ROOT / "build" / preset / "tests") if path.name.endswith("_test")]
+    env = environment_of(preset, full)
+    with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
+        lists = pool.map(lambda binary: gtest_tasks(binary, pattern, env, limit), binaries)
+        return [task for tasks in lists for task in tasks]
+
+
+def example_tasks(preset, full, limit):
+    return [commands_task(f"examples/{path.name}", [[path]], limit, environment_of(preset, full))
+            for path in programs(ROOT / "build" / preset / "examples")]
+
+
+def python_tasks(preset, pattern, full, limit):
+    env = environment_of(preset, full)
+    return [Task(str(path.relative_to(ROOT)), lambda path=path: run_pytest(path, pattern, env, limit))
+            for path in sorted((ROOT / "tests").glob("**/test_*.py"))
+            if pattern.lower() in f"{path.relative_to(ROOT)}{path.read_text(encoding='utf-8')}".lower()]
+
+
+def header_tasks(preset):
+    return [commands_task(f"header {name}", [command], stdin=source, cwd=ROOT / "build" / preset)
+            for name, command, source in check_headers.header_checks(ROOT / "build" / preset)]
+
+
+def consumer_tasks(preset):
+    """A project outside the tree takes fovea installed, and embedded."""
+    build = ROOT / "build" / preset
+    out, source = ROOT / "build/consumer", ROOT / "tests/install"
+    torch = (build / "torch.txt").read_text(encoding="utf-8").strip()
+
+    def consumer(kind, *options):
+        configure = ["cmake", "-S", source, "-B", out / kind, "-G", "Ninja", "-D", "CMAKE_BUILD_TYPE=Release", *options]
+        return [configure, ["cmake", "--build", out / kind, "--parallel", CORES], [out / kind / "consumer"]]
+
+    shutil.rmtree(out, ignore_errors=True)
+    installed = consumer("installed", "-D", f"CMAKE_PREFIX_PATH={out / 'prefix'};{torch}")
+    embedded = consumer("embedded", "-D", f"FOVEA_SOURCE={ROOT}", "-D", f"CMAKE_PREFIX_PATH={torch}")
+    return [commands_task("install, then find_package(fovea)",
+                          [["cmake", "--install", build, "--prefix", out / "prefix"], *installed], 3600),
+            commands_task("add_subdirectory(fovea)", embedded, 3600)]
+
+
+def valgrind_tasks(preset):
+    """The test programs that do not load LibTorch; with it valgrind takes hours."""
+    tasks = []
+    for path in programs(ROOT / "build" / preset / "tests"):
+        if "libtorch" not in subprocess.run(["ldd", path], capture_output=True, text=True).stdout:
+            command = ["valgrind", "--quiet", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite", path]
+            tasks.append(commands_task(f"valgrind {path.name}", [command], 3600))
+    if not tasks:
+        tasks.append(Task("valgrind", lambda: [Result("valgrind", "skipped", 0.0, "every test program loads LibTorch")]))
+    return tasks
+
+
+def fuzz_tasks():
+    seconds = int(os.environ.get("FOVEA_FUZZ_SECONDS", "60"))
+    return [commands_task(f"fuzz {preset}/{path.name}", [[path]], seconds + 300,
+                          {**environment_of(preset, True), "FOVEA_FUZZ_SECONDS": str(seconds)})
+            for preset in ("release", "asan", "ubsan") for path in programs(ROOT / "build" / preset / "fuzz")]
+
+
+# ---- Running and telling --------------------------------------------------------------------------------------------
+
+def run_all(tasks, workers=WORKERS):
+    results = []
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+
+        def timed(task):
+            start = time.monotonic()
+            try:
+                found = task.run()
+            except Exception as error:  # a fault of this runner must not look like success
+                found = [Result(task.title, "failed", 0.0, f"run_tests: {type(error).__name__}: {error}")]
+            return task, found, time.monotonic() - start
+
+        waiting = [pool.submit(timed, task) for task in tasks]
+        try:
+            for future in concurrent.futures.as_completed(waiting):
+                task, found, seconds = future.result()
+                if not found:
+                    continue
+                count = collections.Counter(result.status for result in found)
+                parts = [f"{count[status]} {status}" for status in ("passed", "failed", "skipped") if count[status]]
+                print(f"  {'FAILED' if count['failed'] else 'ok':6}  {task.title:<50} {seconds:7.1f} s  {', '.join(parts)}", flush=True)
+                for result in found:
+                    if not result.name.startswith(task.title):
+                        result.name = f"{task.title}: {result.name}"
+                results += found
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for pid in list(running):
+                end_group(pid)
+            raise
+    return results
+
+
+def tell(results):
+    for result in results:
+        if result.status == "failed":
+            print(f"\n==== FAILED {result.name}\n{result.text.rstrip()}")
+    skipped = [result for result in results if result.status == "skipped"]
+    if skipped:
+        print("\nSkipped:")
+        for result in skipped:
+            reason = result.text.strip().splitlines()
+            print(f"  {result.name}{'  (' + reason[-1] + ')' if reason else ''}")
+    slow = sorted((result for result in results if result.seconds >= 1), key=lambda result: -result.seconds)[:15]
+    if slow:
+        print("\nSlowest:")
+        for result in slow:
+            print(f"  {result.seconds:7.1f} s  {result.name}")
+    count = collections.Counter(result.status for result in results)
+    if not count["passed"] + count["failed"]:
+        print("\nNothing ran.")
+        count["failed"] = 1
+    print(f"\n{count['passed']} passed, {count['failed']} failed" + (f", {count['skipped']} skipped" if count["skipped"] else ""), flush=True)
+    return 1 if count["failed"] else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--full", action="store_true", help="also sanitizers, valgrind, headers, consumers, fuzzing, long cases")
+    parser.add_argument("-k", dest="pattern", default="", metavar="PATTERN", help="only what has this in its name")
+    parser.add_argument("--preset", default="release", help="the build to test (default release)")
+    options = parser.parse_args()
+    preset, pattern, full = options.preset, options.pattern, options.full
+    limit = 1800 if full else 300  # seconds for one test
+
+    def matching(tasks):
+        return [task for task in tasks if pattern.lower() in task.title.lower()]
+
+    print(f"Testing build/{preset}, {WORKERS} at a time", flush=True)
+    results = run_all(python_tasks(preset, pattern, full, limit) + binary_tasks(preset, pattern, full, limit) +
+                      matching(example_tasks(preset, full, limit)))
+    if full:
+        for title, make, workers in (("Each header alone", lambda: header_tasks(preset), WORKERS),
+                                     ("Consumers", lambda: consumer_tasks(preset), 1)):
+            print(title, flush=True)
+            results += run_all(matching(make()), workers)
+        for sanitizer in ("asan", "ubsan"):
+            print(f"Sanitizer {sanitizer}", flush=True)
+            built = run_all([commands_task(f"build {sanitizer}", [[ROOT / "tools/build", sanitizer]], 7200)], 1)
+            results += built
+            if built[0].status == "passed":
+                results += run_all(binary_tasks(sanitizer, pattern, False, 1800))
+        print("Valgrind and fuzzing", flush=True)
+        results += run_all(matching(valgrind_tasks(preset) + fuzz_tasks()))
+    return tell(results)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
