@@ -16,11 +16,9 @@ struct AttentionShape {
 };
 
 enum class ViewType : uint8_t { kBool, kInt64, kFloat };
-template <class T> inline constexpr ViewType kViewType = ViewType::kFloat;
-template <> inline constexpr ViewType kViewType<bool> = ViewType::kBool;
-template <> inline constexpr ViewType kViewType<int64_t> = ViewType::kInt64;
 
-// Up to four axes, any strides (0 where an axis is broadcast). Floating data always arrives as f32.
+// Up to four axes, any strides (0 where an axis is broadcast). Floating data arrives as f32; a user rule's definition asks
+// for f64.
 struct ArrayView {
   const void* data = nullptr;
   ViewType type = ViewType::kFloat;

@@ -2,6 +2,7 @@
 #include "fovea/masks/padding.h"
 
 #include <ATen/ops/arange.h>
+#include <ATen/TensorOperators.h>
 
 #include "fovea/masks/registry.h"
 

@@ -12,14 +12,26 @@
 
 namespace fovea {
 
+// The definition reads learned tensors as f64, the kernels as f32.
+template <class Number>
+struct NumberTraits {
+  using Stored = Number;
+};
+template <class T>
+struct NumberTraits<Dual<T>> {
+  using Stored = T;
+};
+
 // What `p[i]` is inside a rule: one learned tensor, read as plain numbers or as numbers that carry derivatives.
 template <class Number>
 class LearnedView {
+  using Stored = typename NumberTraits<Number>::Stored;
+
  public:
   LearnedView(const ArrayView& view, int index) : view_(view), index_(index) {}
   Number operator[](int64_t i) const { return (*this)(i); }
   Number operator()(int64_t i, int64_t j = 0, int64_t k = 0, int64_t l = 0) const {
-    const float value = view_.at<float>(i, j, k, l);
+    const auto value = view_.at<Stored>(i, j, k, l);
     if constexpr (std::is_arithmetic_v<Number>) {
       return Number(value);
     } else {
