@@ -116,7 +116,7 @@ bool is_abandoned(const fs::path& path) {
   struct stat status;
   if (descriptor.get() < 0 || ::fstat(descriptor.get(), &status) != 0) return false;
   // The minute covers the moment between creation and lock.
-  return std::time(nullptr) - status.st_ctime > 60 && ::flock(descriptor.get(), LOCK_EX | LOCK_NB) == 0;
+  return std::time(nullptr) - status.st_mtime > 60 && ::flock(descriptor.get(), LOCK_EX | LOCK_NB) == 0;
 }
 
 // Atomic where the kernel and file system can exchange two names; otherwise by way of a third name.

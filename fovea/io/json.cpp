@@ -126,20 +126,21 @@ bool parse_integers(const std::string& text, std::vector<int64_t>& out) {
   return true;
 }
 
-// A misspelt name, or the right name in the wrong section; else the fields of the same section.
+// A misspelt name of the same section, else such a name of another one, else all that the section knows.
 std::string suggest_key(const std::string& key, const std::vector<std::string>& known) {
-  if (nearest(key, known).empty()) {
-    const size_t dot = key.rfind('.');
-    const std::string leaf = dot == key.npos ? key : key.substr(dot + 1);
-    const std::string section = dot == key.npos ? "" : key.substr(0, dot + 1);
-    std::vector<std::string> same_section;
-    for (const auto& name : known) {
-      if (name.ends_with("." + leaf)) return "; did you mean \"" + name + "\"?";
-      if (name.starts_with(section) && name.find('.', section.size()) == name.npos) same_section.push_back(name);
-    }
-    if (!same_section.empty()) return suggestion(key, same_section);
+  const size_t leaf = key.rfind('.') + 1;  // npos + 1 is 0
+  const std::string name = key.substr(leaf);
+  std::vector<std::string> here, elsewhere;  // names without their section
+  for (const auto& path : known) {
+    const bool same_section = path.rfind('.') + 1 == leaf && path.compare(0, leaf, key, 0, leaf) == 0;
+    (same_section ? here : elsewhere).push_back(path.substr(path.rfind('.') + 1));
   }
-  return suggestion(key, known);
+  std::string near = nearest(name, here);
+  if (!near.empty()) return "; did you mean \"" + key.substr(0, leaf) + near + "\"?";
+  if (near = nearest(name, elsewhere); !near.empty())
+    for (const auto& path : known)
+      if (path == near || path.ends_with("." + near)) return "; did you mean \"" + path + "\"?";
+  return suggestion(name, here);
 }
 
 }  // namespace

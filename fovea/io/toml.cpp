@@ -228,7 +228,9 @@ void TomlConfig::override_with(std::string_view assignment) {
   const size_t equals = assignment.find('=');
   const std::string key(trim(assignment.substr(0, std::min(equals, assignment.size()))));
   FOVEA_CHECK_CONFIG(equals != assignment.npos, kCommandLine, ": \"", assignment, "\" is not of the form key=value");
-  check_utf8(assignment, kCommandLine);
+  const size_t invalid = find_invalid_utf8(assignment);
+  FOVEA_CHECK_CONFIG(invalid == assignment.npos, kCommandLine, ": invalid UTF-8 at byte ", invalid, " of \"", key,
+                     "=…\"");
 
   json* node = &tree_->root;
   for (size_t begin = 0, end = 0; end < key.size() || begin == 0; begin = end + 1) {
