@@ -1,7 +1,18 @@
-# The library: one shared object from all rooms. Rooms without LibTorch compile without its headers.
+# The library: one shared object from all rooms, in three groups by what their headers cost the compiler.
+#
+#   light    base, text, kernels          no LibTorch
+#   tensor   io … ops                     ATen
+#   module   positions … view             torch::nn
+#
+# A precompiled header with more than a file needs is not free: each file pays for the templates it holds (ATen 3.5 s,
+# torch/nn/module.h 8 s, nlohmann/json.hpp another 5 s on a slow core), so JSON stays out and torch/torch.h too.
 set(FOVEA_WARNINGS -Wall -Wextra -Werror -Wno-missing-field-initializers)
+set(FOVEA_TENSOR_PCH <ATen/ATen.h>)
+set(FOVEA_MODULE_PCH <ATen/ATen.h> <torch/nn/module.h> <torch/nn/modules/linear.h> <torch/nn/modules/container/modulelist.h>)
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  add_compile_options(-fpch-preprocess)  # without it ccache expands the precompiled header and compiles all of it
+endif()
 
-set(torch_free_rooms base text kernels)
 set(registry_sources "")
 foreach(room masks scores positions models)
   fovea_registry(${room} fovea/${room} registry_sources)
@@ -9,24 +20,37 @@ endforeach()
 fovea_registry(variants fovea/attention/variants registry_sources)
 
 file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/fovea/*.cpp)
+list(APPEND sources ${registry_sources})
 list(FILTER sources EXCLUDE REGEX "_test\\.cpp$")
+
+set(FOVEA_LIGHT_ROOMS "/fovea/(base|text|kernels)/")
+set(FOVEA_TENSOR_ROOMS "/fovea/(io|data|masks|scores|ops)/")
 set(light_sources ${sources})
-list(FILTER light_sources INCLUDE REGEX "/fovea/(base|text|kernels)/")
-set(torch_sources ${sources})
-list(FILTER torch_sources EXCLUDE REGEX "/fovea/(base|text|kernels)/")
+list(FILTER light_sources INCLUDE REGEX ${FOVEA_LIGHT_ROOMS})
+set(tensor_sources ${sources})
+list(FILTER tensor_sources INCLUDE REGEX ${FOVEA_TENSOR_ROOMS})
+set(module_sources ${sources})
+list(FILTER module_sources EXCLUDE REGEX "${FOVEA_LIGHT_ROOMS}|${FOVEA_TENSOR_ROOMS}")
+
+function(fovea_compile target)
+  target_compile_options(${target} PRIVATE ${FOVEA_WARNINGS} -fopenmp)
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/generated ${FOVEA_TOMLPP_INCLUDE})
+  target_link_libraries(${target} PRIVATE nlohmann_json::nlohmann_json PkgConfig::utf8proc PkgConfig::pcre2)
+endfunction()
 
 add_library(fovea_light OBJECT ${light_sources})
-target_compile_options(fovea_light PRIVATE ${FOVEA_WARNINGS})
-target_include_directories(fovea_light PRIVATE ${PROJECT_SOURCE_DIR} ${FOVEA_TOMLPP_INCLUDE})
-target_link_libraries(fovea_light PRIVATE nlohmann_json::nlohmann_json PkgConfig::utf8proc PkgConfig::pcre2)
+fovea_compile(fovea_light)
+add_library(fovea_tensor OBJECT ${tensor_sources})
+fovea_compile(fovea_tensor)
+target_link_libraries(fovea_tensor PRIVATE torch)
+target_precompile_headers(fovea_tensor PRIVATE ${FOVEA_TENSOR_PCH})
 
-add_library(fovea SHARED ${torch_sources} ${registry_sources} $<TARGET_OBJECTS:fovea_light>)
-add_library(fovea::fovea ALIAS fovea)
-target_compile_options(fovea PRIVATE ${FOVEA_WARNINGS} -fopenmp)
-target_include_directories(fovea
-  PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/generated> $<INSTALL_INTERFACE:include>
-  PRIVATE ${FOVEA_TOMLPP_INCLUDE})
-target_link_libraries(fovea PUBLIC torch PRIVATE nlohmann_json::nlohmann_json PkgConfig::utf8proc PkgConfig::pcre2 ${FOVEA_GOMP})
 # No -ffast-math anywhere: NaN and infinity carry meaning here.
-target_precompile_headers(fovea PRIVATE <torch/torch.h>)
+add_library(fovea SHARED ${module_sources} $<TARGET_OBJECTS:fovea_light> $<TARGET_OBJECTS:fovea_tensor>)
+add_library(fovea::fovea ALIAS fovea)
+fovea_compile(fovea)
+target_include_directories(fovea PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/generated>
+                                        $<INSTALL_INTERFACE:include>)
+target_link_libraries(fovea PUBLIC torch PRIVATE ${FOVEA_GOMP})
+target_precompile_headers(fovea PRIVATE ${FOVEA_MODULE_PCH})
 set_target_properties(fovea PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0)

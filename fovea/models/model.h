@@ -5,7 +5,6 @@
 
 #include <torch/nn/module.h>
 
-#include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -25,13 +24,12 @@ struct LossSum {
   Tensor mean() const;
 };
 
-// One stored tensor and where it lives in the module: `stored` is the name in model.safetensors, `ours` the parameter's
-// path. Both directions go through the functions (a transposed Conv1D, one slice of a fused projection).
+// One stored tensor and the parameters it holds; both directions of the checkpoint go through it.
 struct TensorName {
-  std::string stored;
-  std::vector<std::string> ours;  // one, or several parameters that `stored` holds side by side
-  std::function<Tensor(const std::vector<Tensor>&)> to_stored;    // default: the tensor itself
-  std::function<std::vector<Tensor>(const Tensor&)> from_stored;  // default: the tensor itself
+  std::string stored;                // name in model.safetensors
+  std::vector<std::string> ours;     // parameter paths: one, or several that `stored` holds side by side
+  std::vector<std::string> aliases;  // other stored names of the same (tied) tensor; read, not written
+  bool transposed = false;           // stored [in, out] (GPT-2's Conv1D), ours [out, in]
 };
 
 class ModelImpl : public torch::nn::Module {
@@ -41,8 +39,10 @@ class ModelImpl : public torch::nn::Module {
   // The content of config.json, in Hugging Face's words; make_model(config) builds an equal model.
   virtual nlohmann::json config() const = 0;
   virtual std::vector<TensorName> tensor_names() const = 0;
-  // Stored names that may be absent or present without meaning (mask buffers, tied copies), as globs.
+  // Stored names that mean nothing (mask buffers), as globs.
   virtual std::vector<std::string> harmless_names() const { return {}; }
+  // An outer prefix of stored names that files may lack ("transformer." of a bare GPT-2), or "".
+  virtual std::string outer_prefix() const { return ""; }
 
   // Initial weights as the model's paper has them; draws from LibTorch's generator.
   virtual void initialize() = 0;

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fovea/models/model.h"
+
+#include <ATen/ATen.h>
+
+#include <set>
+
+#include "fovea/models/registry.h"
+
+namespace fovea {
+
+void register_all_models(ModelsRegistry& registry);
+
+const ModelsRegistry& models_registry() {
+  static const ModelsRegistry registry = [] {
+    ModelsRegistry r;
+    register_all_models(r);
+    return r;
+  }();
+  return registry;
+}
+
+Tensor LossSum::mean() const { return sum / double(std::max<int64_t>(count, 1)); }
+
+int64_t ModelImpl::parameter_count() const {
+  std::set<const void*> seen;  // a tied tensor is registered in several places
+  int64_t count = 0;
+  for (const auto& parameter : parameters())
+    if (seen.insert(parameter.unsafeGetTensorImpl()).second) count += parameter.numel();
+  return count;
+}
+
+Model make_model(const nlohmann::json& config) {
+  FOVEA_CHECK_INPUT(config.is_object(), "config.json: wanted an object");
+  if (const auto type = config.find("model_type"); type != config.end() && type->is_string())
+    return models_registry().at(type->get<std::string>()).from_config(config);
+  for (const auto& architecture : config.value("architectures", nlohmann::json::array()))
+    for (const auto& [name, entry] : models_registry().entries())
+      for (const auto& known : entry.architectures)
+        if (architecture == known) return entry.from_config(config);
+  throw Error(ErrorKind::kInput, "config.json: neither \"model_type\" nor a known name in \"architectures\"; known model types" +
+                                     suggestion("", models_registry().names()).substr(7));
+}
+
+}  // namespace fovea

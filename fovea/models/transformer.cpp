@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fovea/models/transformer.h"
+
+#include <ATen/ATen.h>
+
+#include "fovea/base/probe.h"
+#include "fovea/io/json.h"
+#include "fovea/layers/init.h"
+#include "fovea/models/registry.h"
+#include "fovea/ops/cross_entropy.h"
+
+namespace fovea {
+namespace {
+
+StackOptions stack_options(const TransformerConfig& c, bool decoder) {
+  return {.layers = decoder ? c.decoder_layers : c.encoder_layers,
+          .block = {.attention = {.width = c.width, .heads = c.heads, .dropout = c.attention_dropout},
+                    .cross_attention = decoder,
+                    .feed_forward = {.hidden = c.hidden, .activation = c.activation},
+                    .eps = c.eps,
+                    .pre_norm = c.pre_norm,
+                    .dropout = c.dropout},
+          .position = "sinusoidal",
+          .positions = {.max_positions = c.positions},
+          .causal = decoder,
+          .embed_dropout = c.dropout,
+          .final_norm = c.pre_norm};
+}
+
+class TransformerRecipe : public ModelRecipe {
+ public:
+  void visit(FieldVisitor& v) override { config_.visit(v); }
+  nlohmann::json config(int64_t vocab_size) const override {
+    TransformerConfig c = config_;
+    c.vocab_size = vocab_size;
+    return Transformer(c)->config();
+  }
+
+ private:
+  TransformerConfig config_;
+};
+
+}  // namespace
+
+void TransformerConfig::visit(FieldVisitor& v) {
+  v.field("width", width, "channels");
+  v.field("encoder_layers", encoder_layers, "blocks of the encoder");
+  v.field("decoder_layers", decoder_layers, "blocks of the decoder");
+  v.field("heads", heads, "attention heads");
+  v.field("hidden", hidden, "width of the feed-forward");
+  v.field("positions", positions, "longest sequence");
+  v.field("activation", activation, "of the feed-forward");
+  v.field("dropout", dropout, "on embeddings and what each part adds");
+  v.field("attention_dropout", attention_dropout, "on attention weights");
+  v.field("pre_norm", pre_norm, "norm before each part instead of after the sum");
+  v.field("shared_embeddings", shared_embeddings, "one table for source and target");
+  v.field("tied", tied, "output projection = target table");
+  v.field("source_vocab_size", source_vocab_size, "0: one vocabulary for both sides");
+  v.field("eps", eps, "of the norms");
+  v.field("bos_token_id", bos_token_id, "what the decoder starts from");
+  v.field("eos_token_id", eos_token_id, "what ends a text");
+  v.field("pad_token_id", pad_token_id, "what fills rows");
+}
+
+TransformerImpl::TransformerImpl(TransformerConfig config) : config_(std::move(config)) {
+  TransformerConfig& c = config_;
+  FOVEA_CHECK_CONFIG(c.vocab_size > 0, "transformer: vocab_size is ", c.vocab_size, ", wanted a positive number");
+  FOVEA_CHECK_CONFIG(!c.shared_embeddings || c.source_vocab_size == 0 || c.source_vocab_size == c.vocab_size,
+                     "transformer: shared_embeddings needs one vocabulary, but source_vocab_size is ", c.source_vocab_size, " and vocab_size ",
+                     c.vocab_size);
+  const auto table = [&](int64_t rows) { return Embedding({.vocabulary = rows, .width = c.width, .scale = true}); };
+  target_embedding_ = register_module("target_embedding", table(c.vocab_size));
+  source_embedding_ = c.shared_embeddings ? target_embedding_
+                                          : register_module("source_embedding", table(c.source_vocab_size > 0 ? c.source_vocab_size : c.vocab_size));
+  encoder_ = register_module("encoder", Stack(stack_options(c, false)));
+  decoder_ = register_module("decoder", Stack(stack_options(c, true)));
+  if (!c.tied) head_ = register_module("head", torch::nn::Linear(torch::nn::LinearOptions(c.width, c.vocab_size).bias(false)));
+  initialize();
+}
+
+void TransformerImpl::initialize() { init::xavier(*this); }
+
+Tensor TransformerImpl::logits(const Tensor& hidden) const {
+  return config_.tied ? target_embedding_->logits(hidden) : head_.get()->forward(hidden);
+}
+
+Tensor TransformerImpl::encode(const Tensor& source, const Tensor& lengths) const {
+  const ProbeScope scope("encoder");
+  return encoder_->forward(source_embedding_->forward(source), {.lengths = lengths});  // [B, S, C]
+}
+
+Tensor TransformerImpl::forward(const Batch& batch) const {
+  FOVEA_CHECK(batch.target_ids.defined(), "transformer: the batch has no target_ids; an encoder-decoder model learns from pairs");
+  const Tensor memory = encode(batch.ids, batch.lengths);  // [B, S, C]
+  const ProbeScope scope("decoder");
+  return logits(decoder_->forward(target_embedding_->forward(batch.target_ids),
+                                  {.lengths = batch.target_lengths, .memory = memory, .memory_lengths = batch.lengths}));  // [B, U, V]
+}
+
+LossSum TransformerImpl::loss(const Batch& batch, double label_smoothing) {
+  const auto out = cross_entropy_sum(forward(batch), batch.labels, label_smoothing);
+  return {out.sum, out.count};
+}
+
+DecoderState TransformerImpl::begin(const Tensor& source, const Tensor& source_lengths) const {
+  FOVEA_CHECK(source.defined(), "transformer: begin() needs a source to encode");
+  DecoderState state;
+  state.memory = encode(source, source_lengths);
+  state.memory_lengths = source_lengths;
+  return state;
+}
+
+Tensor TransformerImpl::step(const Tensor& ids, DecoderState& state, bool last_only) const {
+  const ProbeScope scope("decoder");
+  Tensor hidden = decoder_->forward(target_embedding_->forward(ids), {.state = &state});  // [B, T, C]
+  if (last_only) hidden = hidden.slice(1, -1);                                              // [B, 1, C]
+  return logits(hidden);
+}
+
+nlohmann::json TransformerImpl::config() const {
+  nlohmann::json out{{"model_type", "transformer"}, {"architectures", {"FoveaTransformer"}}, {"vocab_size", config_.vocab_size}};
+  write_to_json(config_, out);
+  return out;
+}
+
+std::vector<TensorName> TransformerImpl::tensor_names() const {
+  std::vector<TensorName> out;
+  for (const auto& parameter : named_parameters()) out.push_back({.stored = parameter.key(), .ours = {parameter.key()}});
+  return out;
+}
+
+void register_models_transformer(ModelsRegistry& registry) {
+  registry.add("transformer", {.from_config = [](const nlohmann::json& config) -> Model {
+                                 TransformerConfig c;
+                                 fill_from_json(c, config, "config.json", UnknownKeys::kIgnore);
+                                 c.vocab_size = config.value("vocab_size", int64_t{0});
+                                 return std::make_shared<TransformerImpl>(c);
+                               },
+                               .architectures = {"FoveaTransformer"},
+                               .recipe = [] { return std::make_unique<TransformerRecipe>(); }});
+}
+
+}  // namespace fovea

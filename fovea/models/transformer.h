@@ -1,0 +1,69 @@
+// The original encoder-decoder Transformer (Vaswani et al. 2017): sinusoidal positions, embeddings scaled by √C, post-norm by
+// default. Its folder has our own config.json ("model_type": "transformer") and tensor names.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <torch/nn/modules/linear.h>
+
+#include "fovea/blocks/stack.h"
+#include "fovea/layers/embedding.h"
+#include "fovea/models/model.h"
+
+namespace fovea {
+
+struct TransformerConfig {
+  int64_t vocab_size = 0;         // V of the target, and of the source unless given
+  int64_t source_vocab_size = 0;  // 0: one vocabulary
+  int64_t width = 512;
+  int64_t encoder_layers = 6;
+  int64_t decoder_layers = 6;
+  int64_t heads = 8;
+  int64_t hidden = 2048;
+  int64_t positions = 1024;  // longest sequence
+  std::string activation = "relu";
+  double dropout = 0.1;            // on embeddings and what each part adds
+  double attention_dropout = 0;    // on attention weights
+  bool pre_norm = false;           // pre-norm adds a final norm to both stacks
+  bool shared_embeddings = true;   // source = target table; needs one vocabulary
+  bool tied = true;                // output projection = target table
+  double eps = 1e-5;
+  int64_t bos_token_id = -1;  // what the decoder starts from; −1: unset
+  int64_t eos_token_id = -1;
+  int64_t pad_token_id = -1;
+
+  void visit(FieldVisitor& visitor);
+};
+
+class TransformerImpl : public GenerativeModelImpl {
+ public:
+  // Throws Error(kConfig) when sizes do not fit each other.
+  explicit TransformerImpl(TransformerConfig config);
+
+  // source [B, S], lengths [B] -> [B, S, C]
+  Tensor encode(const Tensor& source, const Tensor& lengths = {}) const;
+  // Teacher forcing: batch.ids [B, S], batch.target_ids [B, U] -> logits [B, U, V]
+  Tensor forward(const Batch& batch) const;
+
+  std::string type() const override { return "transformer"; }
+  nlohmann::json config() const override;
+  std::vector<TensorName> tensor_names() const override;
+  void initialize() override;
+  LossSum loss(const Batch& batch, double label_smoothing = 0) override;
+  int64_t vocab_size() const override { return config_.vocab_size; }
+  int64_t max_positions() const override { return config_.positions; }
+
+  bool has_encoder() const override { return true; }
+  DecoderState begin(const Tensor& source = {}, const Tensor& source_lengths = {}) const override;
+  Tensor step(const Tensor& ids, DecoderState& state, bool last_only = false) const override;
+
+ private:
+  Tensor logits(const Tensor& hidden) const;
+
+  TransformerConfig config_;
+  Embedding target_embedding_, source_embedding_;  // the same module where shared
+  Stack encoder_, decoder_;
+  torch::nn::Linear head_{nullptr};
+};
+TORCH_MODULE(Transformer);
+
+}  // namespace fovea
