@@ -3,6 +3,8 @@
 
 #include <ATen/ATen.h>
 
+#include <nlohmann/json.hpp>
+
 #include "fovea/base/probe.h"
 #include "fovea/io/json.h"
 #include "fovea/layers/init.h"
