@@ -1,24 +1,32 @@
 // Key/value cache: what decoding keeps, so that a step computes only its newest tokens.
+//
+// Caches are for inference: what goes in is detached, and no gradient flows to it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
 namespace fovea {
 
-// Keys and values of one attention layer. Storage [B, G, capacity, D] grows geometrically; views of it are handed out.
+// Keys and values of one attention layer. Storage [B, G, capacity, D] grows geometrically; views of it are handed out
+// and keep their content, whatever happens to the cache afterwards. A copy shares its content with the original until
+// one of them appends something else (a prompt may be computed once and continued many times, also by several threads);
+// a view or a copy that is alive when a cropped cache appends makes that append copy.
 class LayerCache {
  public:
   // Appends [B, G, T, D] and [B, G, T, E]; returns all keys and values so far, [B, G, S, D] and [B, G, S, E], as views.
+  // Throws Error(kArgument) when batch, heads, widths or types are not those of the content.
   std::pair<at::Tensor, at::Tensor> append(const at::Tensor& key, const at::Tensor& value);
-  // Fixed content (cross-attention: computed once per source).
+  // Fixed content, [B, G, S, D] and [B, G, S, E] (cross-attention: computed once per source).
   void set(at::Tensor key, at::Tensor value);
   bool empty() const { return length_ == 0; }
   int64_t length() const { return length_; }
+  // Views of what is held, [B, G, S, D] and [B, G, S, E]; undefined before the first append.
   at::Tensor key() const;
   at::Tensor value() const;
   // Keeps the first `length` keys.
@@ -27,7 +35,10 @@ class LayerCache {
   void reorder(const at::Tensor& rows);
 
  private:
-  at::Tensor key_, value_;
+  struct Slots;
+  void make_room(const at::Tensor& key, const at::Tensor& value);
+
+  std::shared_ptr<Slots> slots_;
   int64_t length_ = 0;
 };
 
@@ -40,6 +51,7 @@ struct DecoderState {
   at::Tensor memory_lengths;  // [B]
 
   int64_t length() const { return self.empty() ? 0 : self.front().length(); }
+  // Keeps the first `length` target tokens.
   void crop(int64_t length);
   void reorder(const at::Tensor& rows);
 };

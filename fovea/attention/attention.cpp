@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fovea/attention/attention.h"
+
+#include "fovea/base/check.h"
+#include "fovea/base/probe.h"
+#include "fovea/layers/dropout.h"
+#include "fovea/layers/linear.h"
+
+namespace fovea {
+namespace {
+
+MultiHeadOptions completed(MultiHeadOptions o) {
+  FOVEA_CHECK_CONFIG(o.width > 0, "attention: width is ", o.width, ", wanted at least 1");
+  FOVEA_CHECK_CONFIG(o.heads > 0, "attention: heads is ", o.heads, ", wanted at least 1");
+  if (o.kv_heads == 0) o.kv_heads = o.heads;
+  FOVEA_CHECK_CONFIG(o.kv_heads > 0 && o.heads % o.kv_heads == 0, "attention: kv_heads is ", o.kv_heads,
+                     ", wanted a divisor of the ", o.heads, " heads");
+  if (o.head_width == 0) {
+    FOVEA_CHECK_CONFIG(o.width % o.heads == 0, "attention: width ", o.width, " does not divide into ", o.heads,
+                       " heads; change one of them, or give head_width");
+    o.head_width = o.width / o.heads;
+  }
+  if (o.value_width == 0) o.value_width = o.head_width;
+  if (o.memory_width == 0) o.memory_width = o.width;
+  FOVEA_CHECK_CONFIG(o.head_width > 0, "attention: head_width is ", o.head_width, ", wanted at least 1");
+  FOVEA_CHECK_CONFIG(o.value_width > 0, "attention: value_width is ", o.value_width, ", wanted at least 1");
+  FOVEA_CHECK_CONFIG(o.memory_width > 0, "attention: memory_width is ", o.memory_width, ", wanted at least 1");
+  FOVEA_CHECK_CONFIG(o.soft_cap >= 0, "attention: soft_cap is ", o.soft_cap, ", wanted at least 0");
+  check_probability("attention: dropout", o.dropout);
+  if (!o.output_bias) o.output_bias = o.bias;
+  return o;
+}
+
+PositionOptions position_options(const MultiHeadOptions& o) {
+  PositionOptions p = o.positions;
+  if (p.width == 0) p.width = o.width;
+  if (p.heads == 0) p.heads = o.heads;
+  if (p.head_width == 0) p.head_width = o.head_width;
+  return p;
+}
+
+torch::nn::Linear projection(int64_t from, int64_t to, bool bias) {
+  return torch::nn::Linear(torch::nn::LinearOptions(from, to).bias(bias));
+}
+
+// [B, T, heads · width] -> [B, heads, T, width], a view
+Tensor split_heads(const Tensor& x, int64_t heads, int64_t width) {
+  return x.view({x.size(0), x.size(1), heads, width}).transpose(1, 2);
+}
+
+}  // namespace
+
+AttentionImpl::AttentionImpl(MultiHeadOptions options) : options_(completed(std::move(options))) {
+  const auto& o = options_;
+  query = register_module("query", projection(o.width, o.heads * o.head_width, o.bias));
+  key = register_module("key", projection(o.memory_width, o.kv_heads * o.head_width, o.bias));
+  value = register_module("value", projection(o.memory_width, o.kv_heads * o.value_width, o.bias));
+  output = register_module("output", projection(o.heads * o.value_width, o.width, *o.output_bias));
+  if (o.position != "none") position = register_module("position", make_position(o.position, position_options(o)));
+  variant = register_module("variant", make_variant(o.variant, {.heads = o.heads,
+                                                                .kv_heads = o.kv_heads,
+                                                                .head_width = o.head_width,
+                                                                .value_width = o.value_width,
+                                                                .max_positions = o.positions.max_positions}));
+}
+
+void AttentionImpl::check_input(const Tensor& x, const AttendInput& in) const {
+  const auto& o = options_;
+  FOVEA_CHECK_KIND(ErrorKind::kArgument, x.dim() == 3 && x.size(2) == o.width, "attention: x is ", x.sizes(),
+                   ", wanted [B, T, C] with C = ", o.width);
+  if (in.memory.defined()) {
+    FOVEA_CHECK_KIND(ErrorKind::kArgument,
+                     in.memory.dim() == 3 && in.memory.size(2) == o.memory_width && in.memory.size(0) == x.size(0),
+                     "attention: memory is ", in.memory.sizes(), ", wanted [B, S, M] with B = ", x.size(0),
+                     ", M = ", o.memory_width);
+  } else {
+    FOVEA_CHECK_KIND(ErrorKind::kArgument, o.memory_width == o.width, "attention: a memory of ", o.memory_width,
+                     " channels is wanted, none was given");
+  }
+}
+
+AttentionImpl::Heads AttentionImpl::self_heads(const Tensor& x, const AttendInput& in, const PositionPass* pass) const {
+  const auto& o = options_;
+  Heads h{split_heads(linear(query, x), o.heads, o.head_width),       // [B, H, T, D]
+          split_heads(linear(key, x), o.kv_heads, o.head_width),      // [B, G, T, D]
+          split_heads(linear(value, x), o.kv_heads, o.value_width)};  // [B, G, T, E]
+  if (pass != nullptr) std::tie(h.query, h.key) = pass->encoding->rotate(h.query, h.key, pass->tables);
+  if (in.cache != nullptr) std::tie(h.key, h.value) = in.cache->append(h.key, h.value);  // [B, G, S, D], [B, G, S, E]
+  return h;
+}
+
+AttentionImpl::Heads AttentionImpl::cross_heads(const Tensor& x, const AttendInput& in) const {
+  const auto& o = options_;
+  const Tensor q = split_heads(linear(query, x), o.heads, o.head_width);  // [B, H, T, D]
+  if (in.cache != nullptr && !in.cache->empty()) return {q, in.cache->key(), in.cache->value()};
+  const Tensor k = split_heads(linear(key, in.memory), o.kv_heads, o.head_width);     // [B, G, S, D]
+  const Tensor v = split_heads(linear(value, in.memory), o.kv_heads, o.value_width);  // [B, G, S, E]
+  if (in.cache != nullptr) in.cache->set(k, v);
+  return {q, k, v};
+}
+
+Tensor AttentionImpl::attend(const Heads& h, const AttentionOptions& call) const {
+  if (!Probe::wants("weights")) return variant->attend(h.query, h.key, h.value, call);
+  const AttentionResult result = variant->attend_detailed(h.query, h.key, h.value, call);
+  Probe::emit("weights", result.weights);
+  return result.output;
+}
+
+Tensor AttentionImpl::forward(const Tensor& x, const AttendInput& in) const {
+  check_input(x, in);
+  const ProbeScope scope(options_.scope.c_str());
+  const int64_t T = x.size(1);
+  PositionPass own;
+  const PositionPass* pass = in.position;
+  Tensor entering = x;
+  if (pass == nullptr && position != nullptr && !in.memory.defined()) {
+    const int64_t past = in.cache != nullptr ? in.cache->length() : 0;
+    const Positions positions = in.positions.defined() ? in.positions : Positions(past);
+    entering = position->embed(x, positions);
+    own = position->prepare(positions, T, past + T, x.options());
+    pass = &own;
+  }
+  const Heads heads = in.memory.defined() ? cross_heads(entering, in) : self_heads(entering, in, pass);
+  AttentionOptions call{.mask = in.mask, .score = in.score, .soft_cap = options_.soft_cap};
+  if (pass != nullptr) call.score = call.score + pass->score;
+  if (options_.scale != 0) call.scale = options_.scale;
+  if (is_training()) call.dropout = options_.dropout;
+  const Tensor y = attend(heads, call);  // [B, H, T, E]
+  return linear(output, y.transpose(1, 2).reshape({x.size(0), T, options_.heads * options_.value_width}));  // [B, T, C]
+}
+
+}  // namespace fovea

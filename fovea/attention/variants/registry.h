@@ -1,0 +1,23 @@
+// What a file in attention/variants/ registers: an arithmetic that turns query, key and value into an output.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+
+#include "fovea/attention/variants/variant.h"
+#include "fovea/base/registry.h"
+
+namespace fovea {
+
+struct VariantEntry {
+  // Checks what it reads of the sizes (throws Error(kConfig)).
+  std::function<Variant(const VariantOptions& options)> make;
+};
+
+struct VariantsRegistry : Registry<VariantEntry> {
+  VariantsRegistry() : Registry("attention variant") {}
+};
+
+const VariantsRegistry& variants_registry();
+
+}  // namespace fovea

@@ -1,0 +1,36 @@
+// What changes the arithmetic of attention, not its mask: softmax, and approximations of it that may have weights of
+// their own. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <memory>
+#include <string>
+
+#include "fovea/ops/attention.h"
+
+namespace fovea {
+
+struct VariantOptions {
+  int64_t heads = 1, kv_heads = 1;          // H, G
+  int64_t head_width = 1, value_width = 1;  // D, E
+  int64_t max_positions = 0;                // longest sequence; 0: unknown
+};
+
+class VariantImpl : public torch::nn::Module {
+ public:
+  // query [B, H, T, D], key [B, G, S, D], value [B, G, S, E] -> [B, H, T, E]. A mask or bias that the arithmetic cannot
+  // honour is an error, never ignored.
+  virtual Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value,
+                        const AttentionOptions& options) const = 0;
+  // The same with the weights [B, H, T, S] that it amounts to.
+  virtual AttentionResult attend_detailed(const Tensor& query, const Tensor& key, const Tensor& value,
+                                          const AttentionOptions& options) const = 0;
+};
+
+using Variant = std::shared_ptr<VariantImpl>;
+
+// By registered name: "softmax", …
+Variant make_variant(const std::string& name, const VariantOptions& options);
+
+}  // namespace fovea

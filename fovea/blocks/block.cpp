@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fovea/blocks/block.h"
+
+#include "fovea/base/check.h"
+#include "fovea/base/probe.h"
+#include "fovea/layers/dropout.h"
+
+namespace fovea {
+
+BlockImpl::BlockImpl(BlockOptions options) : options_(std::move(options)) {
+  check_probability("block: dropout", options_.dropout);
+  MultiHeadOptions self = options_.attention;
+  self.memory_width = 0;
+  FeedForwardOptions inner = options_.feed_forward;
+  if (inner.width == 0) inner.width = self.width;
+  FOVEA_CHECK_CONFIG(inner.width == self.width, "block: feed_forward has width ", inner.width, ", attention ",
+                     self.width, "; both must be the same");
+  const NormOptions norm{.width = self.width, .kind = options_.norm, .eps = options_.eps, .bias = options_.norm_bias};
+
+  attention_norm = register_module("attention_norm", Norm(norm));
+  attention = register_module("attention", Attention(self));
+  if (options_.cross_attention) {
+    MultiHeadOptions cross = options_.attention;
+    cross.position = "none";
+    cross.scope = "cross_attention";
+    cross_attention_norm = register_module("cross_attention_norm", Norm(norm));
+    cross_attention = register_module("cross_attention", Attention(cross));
+  }
+  feed_forward_norm = register_module("feed_forward_norm", Norm(norm));
+  feed_forward = register_module("feed_forward", FeedForward(inner));
+}
+
+template <class Part>
+Tensor BlockImpl::residual(const Tensor& x, const Norm& norm, Part part) const {
+  const Tensor added = drop(part(options_.pre_norm ? norm->forward(x) : x), options_.dropout, is_training());
+  return options_.pre_norm ? x + added : norm->forward(x + added);
+}
+
+Tensor BlockImpl::forward(const Tensor& x, const BlockInput& in) const {
+  Tensor y = residual(x, attention_norm, [&](const Tensor& h) {
+    return attention->forward(h, {.mask = in.mask,
+                                  .score = in.score,
+                                  .cache = in.self_cache,
+                                  .positions = in.positions,
+                                  .position = in.position});
+  });
+  if (!cross_attention.is_empty()) {
+    FOVEA_CHECK_KIND(ErrorKind::kArgument, in.memory.defined(),
+                     "block: cross-attention wants a memory [B, S, M], none was given");
+    y = residual(y, cross_attention_norm, [&](const Tensor& h) {
+      return cross_attention->forward(h, {.memory = in.memory, .mask = in.memory_mask, .cache = in.cross_cache});
+    });
+  }
+  y = residual(y, feed_forward_norm, [&](const Tensor& h) {
+    const ProbeScope scope("feed_forward");
+    const Tensor out = feed_forward->forward(h);
+    Probe::emit("output", out);
+    return out;
+  });
+  Probe::emit("output", y);
+  return y;
+}
+
+}  // namespace fovea

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fovea/blocks/stack.h"
+
+#include <torch/nn/modules/container/modulelist.h>
+
+#include "fovea/base/check.h"
+#include "fovea/base/probe.h"
+#include "fovea/layers/dropout.h"
+#include "fovea/masks/causal.h"
+#include "fovea/masks/padding.h"
+
+namespace fovea {
+namespace {
+
+PositionOptions position_options(const StackOptions& o) {
+  const MultiHeadOptions& a = o.block.attention;
+  PositionOptions p = o.positions;
+  if (p.width == 0) p.width = a.width;
+  if (p.heads == 0) p.heads = a.heads;
+  if (p.head_width == 0) p.head_width = a.head_width > 0 ? a.head_width : a.width / std::max<int64_t>(a.heads, 1);
+  return p;
+}
+
+// The state's tensor where the caller gave none.
+Tensor either(const Tensor& given, const DecoderState* state, Tensor DecoderState::*held) {
+  return given.defined() || state == nullptr ? given : state->*held;
+}
+
+// Which keys are real: T queries, the newest of past + T keys.
+Mask padding_mask(const Tensor& start, const Tensor& lengths, int64_t past) {
+  FOVEA_CHECK_KIND(ErrorKind::kArgument, !lengths.defined() || past == 0,
+                   "stack: lengths were given for tokens that follow a cache; describe left padding by start");
+  if (start.defined()) return lengths.defined() ? masks::padding(start, lengths) : masks::padding_left(start);
+  return lengths.defined() ? masks::padding(lengths) : Mask();
+}
+
+void fit_caches(DecoderState& state, size_t layers, bool cross) {
+  FOVEA_CHECK_KIND(ErrorKind::kArgument, state.self.empty() || state.self.size() == layers,
+                   "stack: the state holds caches of ", state.self.size(), " layers, wanted ", layers,
+                   "; is it another model's?");
+  state.self.resize(layers);
+  if (cross) state.cross.resize(layers);
+}
+
+}  // namespace
+
+StackImpl::StackImpl(StackOptions options) : options_(std::move(options)) {
+  FOVEA_CHECK_CONFIG(options_.layers > 0, "stack: layers is ", options_.layers, ", wanted at least 1");
+  FOVEA_CHECK_CONFIG(options_.block.attention.position == "none", "stack: block.attention.position is \"",
+                     options_.block.attention.position, "\"; a stack's encoding is given as its own `position`");
+  check_probability("stack: embed_dropout", options_.embed_dropout);
+  const BlockOptions& b = options_.block;
+  const NormOptions norm{.width = b.attention.width, .kind = b.norm, .eps = b.eps, .bias = b.norm_bias};
+
+  torch::nn::ModuleList list;
+  for (int64_t i = 0; i < options_.layers; ++i) {
+    layers.emplace_back(b);
+    list->push_back(layers.back());
+  }
+  position = register_module("position", make_position(options_.position, position_options(options_)));
+  if (options_.embed_norm) embed_norm = register_module("embed_norm", Norm(norm));
+  register_module("layers", list);
+  if (options_.final_norm) final_norm = register_module("final_norm", Norm(norm));
+}
+
+Tensor StackImpl::embed(const Tensor& x, const Positions& positions) const {
+  Tensor y = position->embed(x, positions);
+  if (!embed_norm.is_empty()) y = embed_norm->forward(y);
+  return drop(y, options_.embed_dropout, is_training());
+}
+
+BlockInput StackImpl::block_input(const Tensor& x, const StackInput& in) const {
+  const int64_t T = x.size(1), past = in.state != nullptr ? in.state->length() : 0;
+  const Tensor start = either(in.start, in.state, &DecoderState::start);
+  const Tensor memory_lengths = either(in.memory_lengths, in.state, &DecoderState::memory_lengths);
+
+  BlockInput out{.mask = in.mask,
+                 .score = in.score,
+                 .memory = either(in.memory, in.state, &DecoderState::memory),
+                 .memory_mask = in.memory_mask};
+  // A single newest token sees all keys before it anyway.
+  if (options_.causal && T > 1) out.mask = out.mask & masks::causal();
+  out.mask = out.mask & padding_mask(start, in.lengths, past);
+  if (memory_lengths.defined()) out.memory_mask = out.memory_mask & masks::padding(memory_lengths);
+  if (in.positions.defined()) {
+    out.positions = in.positions;
+  } else {
+    out.positions = start.defined() ? Positions::after_padding(start, T, past) : Positions(past);
+  }
+  return out;
+}
+
+Tensor StackImpl::forward(const Tensor& x, const StackInput& in) const {
+  FOVEA_CHECK_KIND(ErrorKind::kArgument, x.dim() == 3 && x.size(2) == options_.block.attention.width, "stack: x is ",
+                   x.sizes(), ", wanted [B, T, C] with C = ", options_.block.attention.width);
+  const int64_t T = x.size(1), past = in.state != nullptr ? in.state->length() : 0;
+  BlockInput shared = block_input(x, in);
+  const PositionPass pass = position->prepare(shared.positions, T, past + T, x.options());
+  shared.position = &pass;
+  if (in.state != nullptr) fit_caches(*in.state, layers.size(), options_.block.cross_attention);
+  Tensor y = embed(x, shared.positions);
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const ProbeScope scope("layers", int64_t(i));
+    if (in.state != nullptr) {
+      shared.self_cache = &in.state->self[i];
+      shared.cross_cache = options_.block.cross_attention ? &in.state->cross[i] : nullptr;
+    }
+    y = layers[i]->forward(y, shared);
+  }
+  return final_norm.is_empty() ? y : final_norm->forward(y);
+}
+
+}  // namespace fovea

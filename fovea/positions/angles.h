@@ -1,0 +1,34 @@
+// The angles that sinusoidal and rotary encodings share: position · base^(−2i / n), i = 0 … n/2 − 1 (Vaswani et al.
+// 2017, section 3.5; Su et al. 2021, equation 15).
+//
+// Angle, sine and cosine are computed in f64 and rounded once, at the end: position 1857 in half precision would be
+// off by half a radian.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "fovea/positions/position.h"
+
+namespace fovea {
+
+class Angles {
+ public:
+  // `arrange` lays out what a table row holds, from angles [..., n/2] in f64 to [..., R] in f64.
+  using Arrange = Tensor (*)(const Tensor& angles);
+  // n even. Rows for the first positions (of `max_positions`, 0: no limit) are computed now, the others when asked for.
+  Angles(int64_t n, double base, std::vector<Arrange> arrange, int64_t max_positions);
+  // One table per arrangement, [T, R] or [B, T, R], f64 for an f64 `like`, otherwise f32, on its device.
+  std::vector<Tensor> rows(const Positions& positions, int64_t T, const at::TensorOptions& like) const;
+
+ private:
+  std::vector<Tensor> compute(const Tensor& positions, at::ScalarType type) const;
+
+  std::vector<Arrange> arrange_;
+  Tensor frequencies_;          // [n/2], f64
+  std::vector<Tensor> tables_;  // f32, outside the module's parameters: casting a model must not cast them
+  int64_t tabulated_;
+};
+
+// "halves", "interleaved" or, empty, `usual`; true for interleaved. Throws Error(kConfig) naming the nearest.
+bool is_interleaved(const std::string& layout, const std::string& usual);
+
+}  // namespace fovea
