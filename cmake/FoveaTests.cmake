@@ -41,3 +41,8 @@ foreach(group light:base:text:kernels tensor:io:data:masks:scores:ops layer:posi
     endif()
   endif()
 endforeach()
+
+# What the Python tests in tests/parity run; not a test by itself.
+add_executable(parity ${PROJECT_SOURCE_DIR}/tests/parity/parity_main.cpp)
+target_compile_options(parity PRIVATE ${FOVEA_WARNINGS})
+target_link_libraries(parity PRIVATE fovea)

@@ -67,7 +67,7 @@ void Gpt2Impl::initialize() {
   init::residual(*this, config_.initializer_range, config_.layers);
 }
 
-Tensor Gpt2Impl::logits(const Tensor& hidden) const { return config_.tied ? embedding_->logits(hidden) : head_.get()->forward(hidden); }
+Tensor Gpt2Impl::logits(const Tensor& hidden) const { return config_.tied ? embedding_->logits(hidden) : at::linear(hidden, head_->weight); }
 
 Tensor Gpt2Impl::forward(const Batch& batch) const {
   StackInput in{.lengths = batch.lengths};

@@ -33,7 +33,7 @@ class Gpt2Impl : public GenerativeModelImpl {
 
   // ids [B, T] -> logits [B, T, V]. Rows padded on the right: lengths [B]; packed texts: documents [B, T] and positions
   // [B, T], as in Batch.
-  Tensor forward(const Batch& batch) const;
+  Tensor forward(const Batch& batch) const override;
 
   std::string type() const override { return "gpt2"; }
   nlohmann::json config() const override;

@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "fovea/models/registry.h"
@@ -21,6 +22,8 @@ const ModelsRegistry& models_registry() {
 }
 
 Tensor LossSum::mean() const { return sum / double(std::max<int64_t>(count, 1)); }
+
+Tensor ModelImpl::forward(const Batch&) const { throw Error(ErrorKind::kArgument, "a " + type() + " model gives no logits for a batch"); }
 
 int64_t ModelImpl::parameter_count() const {
   std::set<const void*> seen;  // a tied tensor is registered in several places

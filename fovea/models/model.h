@@ -46,6 +46,8 @@ class ModelImpl : public torch::nn::Module {
 
   // Initial weights as the model's paper has them; draws from LibTorch's generator.
   virtual void initialize() = 0;
+  // What the loss compares with batch.labels: logits [B, T, V] (encoder-decoder: [B, U, V]).
+  virtual Tensor forward(const Batch& batch) const;
   virtual LossSum loss(const Batch& batch, double label_smoothing = 0) = 0;
 
   virtual int64_t vocab_size() const = 0;

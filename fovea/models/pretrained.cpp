@@ -161,15 +161,23 @@ GenerativeModel load_generative_model(const std::filesystem::path& folder) {
   return out;
 }
 
+NamedTensors stored_tensors(const ModelImpl& model, const std::function<Tensor(const Tensor&)>& of) {
+  const at::NoGradGuard no_gradient;
+  const auto parameters = parameters_by_name(model);
+  NamedTensors out;
+  for (const TensorName& name : model.tensor_names()) {
+    std::vector<Tensor> parts;
+    for (const auto& parameter : parameters_of(name, parameters)) parts.push_back(of(parameter));
+    out.emplace_back(name.stored, join_parameters(name, parts));
+  }
+  return out;
+}
+
 void save_pretrained(const ModelImpl& model, const std::filesystem::path& folder, uint64_t max_shard_bytes) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   FOVEA_CHECK_KIND(ErrorKind::kSystem, !error, folder.string(), ": cannot make the folder: ", error.message());
-  const at::NoGradGuard no_gradient;
-  const auto parameters = parameters_by_name(model);
-  NamedTensors tensors;
-  for (const TensorName& name : model.tensor_names()) tensors.emplace_back(name.stored, join_parameters(name, parameters_of(name, parameters)));
-  write_safetensors_folder(folder, tensors, max_shard_bytes);
+  write_safetensors_folder(folder, stored_tensors(model, [](const Tensor& parameter) { return parameter; }), max_shard_bytes);
   write_file(folder / "config.json", dump_json(model.config(), 2) + "\n");
 }
 

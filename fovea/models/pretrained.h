@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,10 @@ LoadReport load_weights(ModelImpl& model, const SafetensorsFolder& file);
 Model load_pretrained_model(const std::filesystem::path& folder);
 // The same for a model that writes; Error(kInput) for one that does not.
 GenerativeModel load_generative_model(const std::filesystem::path& folder);
+
+// What model.safetensors holds: `of` each parameter (the parameter itself; its gradient …) under its stored name, in the
+// stored layout.
+NamedTensors stored_tensors(const ModelImpl& model, const std::function<Tensor(const Tensor& parameter)>& of);
 
 // Writes config.json and the weights into `folder` (made if missing), each file whole or not at all.
 void save_pretrained(const ModelImpl& model, const std::filesystem::path& folder, uint64_t max_shard_bytes = 0);

@@ -83,7 +83,7 @@ TransformerImpl::TransformerImpl(TransformerConfig config) : config_(std::move(c
 void TransformerImpl::initialize() { init::xavier(*this); }
 
 Tensor TransformerImpl::logits(const Tensor& hidden) const {
-  return config_.tied ? target_embedding_->logits(hidden) : head_.get()->forward(hidden);
+  return config_.tied ? target_embedding_->logits(hidden) : at::linear(hidden, head_->weight);
 }
 
 Tensor TransformerImpl::encode(const Tensor& source, const Tensor& lengths) const {

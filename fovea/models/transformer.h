@@ -42,7 +42,7 @@ class TransformerImpl : public GenerativeModelImpl {
   // source [B, S], lengths [B] -> [B, S, C]
   Tensor encode(const Tensor& source, const Tensor& lengths = {}) const;
   // Teacher forcing: batch.ids [B, S], batch.target_ids [B, U] -> logits [B, U, V]
-  Tensor forward(const Batch& batch) const;
+  Tensor forward(const Batch& batch) const override;
 
   std::string type() const override { return "transformer"; }
   nlohmann::json config() const override;

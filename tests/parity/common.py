@@ -1,0 +1,34 @@
+"""Runs the parity program on tensors and compares what comes back."""
+
+import os
+import pathlib
+import subprocess
+import tempfile
+
+import torch
+from safetensors.torch import load_file, save_file
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("FOVEA_BUILD", ROOT / "build" / "release"))
+
+
+def run(*args, **kwargs):
+    return subprocess.run([str(BUILD / "tests" / "parity"), *map(str, args)], check=True, timeout=300, **kwargs)
+
+
+def parity(what, model, inputs, *args):
+    """{name: tensor} for {name: tensor}; see parity_main.cpp for the verbs."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = f"{folder}/in.safetensors", f"{folder}/out.safetensors"
+        save_file({k: v.contiguous() for k, v in inputs.items()}, source)
+        run(what, model, source, target, *args)
+        return load_file(target)
+
+
+def assert_close(have, want, tolerance, name):
+    """Largest difference relative to the largest wanted number."""
+    have, want = have.double(), want.double()
+    assert have.shape == want.shape, f"{name}: {tuple(have.shape)}, wanted {tuple(want.shape)}"
+    scale = want.abs().max().item() + 1e-12
+    worst = (have - want).abs().max().item() / scale
+    assert worst <= tolerance, f"{name}: off by {worst:.2e} of the largest, wanted {tolerance:.0e}"

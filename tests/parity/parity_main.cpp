@@ -1,0 +1,112 @@
+// What the Python tests compare with: runs a model folder on tensors from a safetensors file and writes tensors back.
+//
+//   parity forward  MODEL IN OUT          logits, loss, count, grad.<stored name>; IN: ids, labels, lengths, target_ids …
+//   parity decode   MODEL IN OUT          logits of one-token steps after `prompt` tokens of ids [B, T]; start [B]
+//   parity generate MODEL IN OUT TOKENS   greedy tokens after ids [B, T]; start [B] or source [B, S], source_lengths, start_id
+//   parity train    MODEL IN OUT RATE     losses of AdamW steps over ids [N, B, T], labels [N, B, T]
+//   parity copy     MODEL DIR             load, save
+// SPDX-License-Identifier: Apache-2.0
+#include <ATen/ATen.h>
+
+#include <cstdio>
+
+#include "fovea/generate/generate.h"
+#include "fovea/models/pretrained.h"
+#include "fovea/train/optimizer.h"
+
+using namespace fovea;
+
+namespace {
+
+Tensor optional(const SafetensorsFile& file, const char* name) { return file.contains(name) ? file.tensor(name) : Tensor(); }
+
+Batch read_batch(const SafetensorsFile& in) {
+  return {.ids = in.tensor("ids"),
+          .lengths = optional(in, "lengths"),
+          .documents = optional(in, "documents"),
+          .positions = optional(in, "positions"),
+          .target_ids = optional(in, "target_ids"),
+          .target_lengths = optional(in, "target_lengths"),
+          .labels = optional(in, "labels")};
+}
+
+NamedTensors forward(ModelImpl& model, const SafetensorsFile& in) {
+  const Batch batch = read_batch(in);
+  NamedTensors out{{"logits", model.forward(batch).detach()}};
+  if (!batch.labels.defined()) return out;
+  const LossSum loss = model.loss(batch);
+  loss.mean().backward();
+  out.emplace_back("loss", loss.mean().detach().reshape({1}));
+  for (auto& [name, gradient] : stored_tensors(model, [](const Tensor& p) { return p.grad().defined() ? p.grad() : at::zeros_like(p); }))
+    out.emplace_back("grad." + name, gradient);
+  return out;
+}
+
+NamedTensors decode(const GenerativeModelImpl& model, const SafetensorsFile& in) {
+  const at::NoGradGuard guard;
+  const Tensor ids = in.tensor("ids");
+  const int64_t prompt = in.tensor("prompt").item<int64_t>();
+  DecoderState state = model.begin();
+  state.start = optional(in, "start");
+  std::vector<Tensor> logits{model.step(ids.narrow(1, 0, prompt), state)};
+  for (int64_t t = prompt; t < ids.size(1); ++t) logits.push_back(model.step(ids.narrow(1, t, 1), state));
+  return {{"logits", at::cat(logits, 1)}};
+}
+
+NamedTensors generated(const GenerativeModelImpl& model, const SafetensorsFile& in, int64_t tokens) {
+  std::vector<std::vector<int64_t>> prompts;
+  const Tensor ids = in.tensor("ids"), lengths = optional(in, "lengths");
+  for (int64_t b = 0; b < ids.size(0); ++b) {
+    const int64_t length = lengths.defined() ? lengths[b].item<int64_t>() : ids.size(1);
+    prompts.emplace_back();
+    for (int64_t t = 0; t < length; ++t) prompts.back().push_back(ids[b][t].item<int64_t>());
+  }
+  GenerateOptions options{.max_new_tokens = tokens};
+  if (in.contains("start_id")) options.start_id = in.tensor("start_id").item<int64_t>();
+  return {{"ids", generate(model, prompts, options).ids}};
+}
+
+NamedTensors train(ModelImpl& model, const SafetensorsFile& in, double rate) {
+  model.train();
+  const Tensor ids = in.tensor("ids"), labels = in.tensor("labels");
+  AdamW optimizer(distinct_parameters(model), {.weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.99, .clip = 1, .no_decay = {}});
+  std::vector<double> losses;
+  for (int64_t n = 0; n < ids.size(0); ++n) {
+    optimizer.zero_grad();
+    const Tensor loss = model.loss({.ids = ids[n], .labels = labels[n]}).mean();
+    losses.push_back(loss.item<double>());
+    loss.backward();
+    optimizer.clip_gradients();
+    optimizer.step(rate);
+  }
+  return {{"losses", at::tensor(losses, at::kDouble)}};
+}
+
+int run(const std::vector<std::string>& args) {
+  const std::string& what = args.at(0);
+  if (what == "copy") {
+    save_pretrained(*load_pretrained_model(args.at(1)), args.at(2));
+    return 0;
+  }
+  const Model model = load_pretrained_model(args.at(1));
+  const SafetensorsFile in(args.at(2));
+  const auto generative = std::dynamic_pointer_cast<GenerativeModelImpl>(model);
+  NamedTensors out;
+  if (what == "forward") out = forward(*model, in);
+  if (what == "decode") out = decode(*generative, in);
+  if (what == "generate") out = generated(*generative, in, std::stoll(args.at(4)));
+  if (what == "train") out = train(*model, in, std::stod(args.at(4)));
+  write_safetensors(args.at(3), out);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run({argv + 1, argv + argc});
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "parity: %s\n", error.what());
+    return 1;
+  }
+}
