@@ -1,0 +1,59 @@
+// Source and target texts: the table they come from, and batches for teacher forcing.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "fovea/data/buckets.h"
+#include "fovea/data/dataset.h"
+
+namespace fovea {
+
+struct TextPair {
+  std::string source, target;
+  int64_t line = 0;  // in its file, from 1
+};
+
+// pairs.tsv: UTF-8, a pair a line, `source<TAB>target`, no header, no quoting; empty lines are skipped. Error(kInput)
+// naming file and line for a missing or empty column and for a third one, and for a file without pairs.
+std::vector<TextPair> read_pairs(const std::filesystem::path& path);
+
+struct TokenPair {
+  std::vector<TokenId> source, target;  // without opening and closing tokens
+};
+
+struct PairOptions {
+  BucketOptions buckets;  // a pair's length is that of its longer side, as the model sees it
+  TokenId begin = 0;      // opens the decoder's input
+  TokenId end = 0;        // closes the labels, and the source
+  bool close_source = true;
+  TokenId pad = 0;  // fills both sides; never counts
+};
+
+// Batches have ids [B, S] (source, `end`), lengths, target_ids [B, U] (`begin`, target), target_lengths and labels [B,
+// U] (target, `end`).
+class TextPairs : public Dataset {
+ public:
+  TextPairs(std::vector<TokenPair> pairs, const PairOptions& options, const std::string& source = "pairs");
+
+  int64_t batch_count(int64_t epoch) override { return int64_t(plan(epoch).size()); }
+  Batch batch(int64_t epoch, int64_t index) override;
+  int64_t longest_row() const override;
+  int64_t vocabulary_needed() const override;
+  int64_t token_count() override;
+  uint64_t fingerprint() const override;
+
+ private:
+  const std::vector<std::vector<int64_t>>& plan(int64_t epoch);
+
+  std::vector<TokenPair> pairs_;
+  PairOptions options_;
+  std::vector<int64_t> lengths_;
+  std::vector<std::vector<int64_t>> plan_;  // batches of epoch plan_epoch_
+  int64_t plan_epoch_ = -1;
+};
+
+}  // namespace fovea

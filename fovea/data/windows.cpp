@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fovea/data/windows.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "fovea/base/check.h"
+#include "fovea/base/nearest.h"
+#include "fovea/data/random.h"
+
+namespace fovea {
+namespace {
+
+// Streams of random_bits, apart from the epochs' own (which count up from 0).
+constexpr uint64_t kPhaseStream = uint64_t{1} << 62;
+
+int64_t ceil_divide(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+}  // namespace
+
+WindowOrder window_order(const std::string& name) {
+  if (name == "shuffled") return WindowOrder::kShuffled;
+  if (name == "random") return WindowOrder::kRandom;
+  FOVEA_CHECK_CONFIG(name == "consecutive", "unknown order of windows \"", name, "\"",
+                     suggestion(name, {"shuffled", "random", "consecutive"}));
+  return WindowOrder::kConsecutive;
+}
+
+TokenWindows::TokenWindows(std::vector<TokenId> tokens, const WindowOptions& options, const std::string& source)
+    : tokens_(std::move(tokens)), options_(options), labels_(int64_t(tokens_.size()) - 1) {
+  FOVEA_CHECK_CONFIG(options.context >= 1, "context is ", options.context, ", must be at least 1");
+  FOVEA_CHECK_CONFIG(options.batch_size >= 1, "batch_size is ", options.batch_size, ", must be at least 1");
+  FOVEA_CHECK_INPUT(!tokens_.empty(), source, ": the text is empty");
+  const int64_t wanted = options.order == WindowOrder::kConsecutive ? 2 : options.context + 1;
+  FOVEA_CHECK_INPUT(labels_ + 1 >= wanted, source, ": the text has ", labels_ + 1, " tokens, a window of ",
+                    options.context, " and the token to predict after it need ", wanted);
+}
+
+int64_t TokenWindows::phase(int64_t epoch) const {
+  const int64_t choices = std::min(options_.context, labels_ - options_.context + 1);
+  return random_below(choices, options_.seed, kPhaseStream, uint64_t(epoch));
+}
+
+int64_t TokenWindows::window_count(int64_t epoch) const {
+  if (options_.order == WindowOrder::kShuffled) return (labels_ - phase(epoch)) / options_.context;
+  return ceil_divide(labels_, options_.context);
+}
+
+int64_t TokenWindows::batch_count(int64_t epoch) { return ceil_divide(window_count(epoch), options_.batch_size); }
+
+int64_t TokenWindows::offset(int64_t epoch, int64_t window) {
+  if (options_.order == WindowOrder::kConsecutive) return window * options_.context;
+  if (options_.order == WindowOrder::kRandom)
+    return random_below(labels_ - options_.context + 1, options_.seed, uint64_t(epoch), uint64_t(window));
+  if (order_epoch_ != epoch) {
+    order_ = random_permutation(window_count(epoch), options_.seed, uint64_t(epoch));
+    order_epoch_ = epoch;
+  }
+  return phase(epoch) + order_[size_t(window)] * options_.context;
+}
+
+Batch TokenWindows::batch(int64_t epoch, int64_t index) {
+  FOVEA_CHECK(index >= 0 && index < batch_count(epoch), "batch ", index, " of ", batch_count(epoch));
+  const int64_t first = index * options_.batch_size;
+  const int64_t rows = std::min(options_.batch_size, window_count(epoch) - first), context = options_.context;
+  Batch out;
+  out.ids = at::empty({rows, context}, at::kLong);
+  out.labels = at::empty({rows, context}, at::kLong);
+  auto ids = out.ids.accessor<int64_t, 2>(), labels = out.labels.accessor<int64_t, 2>();
+  for (int64_t b = 0; b < rows; ++b) {
+    const int64_t begin = offset(epoch, first + b), length = std::min(context, labels_ - begin);
+    for (int64_t t = 0; t < length; ++t) {
+      ids[b][t] = tokens_[size_t(begin + t)];
+      labels[b][t] = tokens_[size_t(begin + t + 1)];
+    }
+    for (int64_t t = length; t < context; ++t) {
+      ids[b][t] = 0;
+      labels[b][t] = kIgnore;
+    }
+    if (length < context) {
+      out.lengths = at::full({rows}, context, at::kLong);
+      out.lengths.accessor<int64_t, 1>()[b] = length;
+    }
+    out.tokens += length;
+  }
+  return out;
+}
+
+int64_t TokenWindows::vocabulary_needed() const { return *std::max_element(tokens_.begin(), tokens_.end()) + 1; }
+
+int64_t TokenWindows::token_count() {
+  return options_.order == WindowOrder::kConsecutive ? labels_ : window_count(0) * options_.context;
+}
+
+uint64_t TokenWindows::fingerprint() const {
+  Fingerprint out;
+  out.add(uint64_t(options_.order));
+  out.add(uint64_t(options_.context));
+  out.add(uint64_t(options_.batch_size));
+  out.add(options_.seed);
+  out.add(tokens_);
+  return out.value();
+}
+
+}  // namespace fovea
