@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fovea/generate/causal_lm.h"
+
+#include "fovea/base/check.h"
+#include "fovea/models/pretrained.h"
+
+namespace fovea {
+
+CausalLM CausalLM::load(const std::filesystem::path& folder) {
+  CausalLM out{load_generative_model(folder), Tokenizer::load(folder)};
+  FOVEA_CHECK_INPUT(out.tokenizer.end_id() <= out.model->vocab_size(), folder.string(), ": the tokenizer has ids up to ",
+                    out.tokenizer.end_id() - 1, ", the model a vocabulary of ", out.model->vocab_size(), "; they do not belong together");
+  return out;
+}
+
+void CausalLM::save(const std::filesystem::path& folder) const {
+  save_pretrained(*model, folder);
+  tokenizer.save(folder);
+}
+
+std::string CausalLM::generate(std::string_view prompt, GenerateOptions options) const { return stream(prompt, std::move(options), {}); }
+
+std::string CausalLM::stream(std::string_view prompt, GenerateOptions options, const std::function<void(std::string_view)>& on_piece) const {
+  if (options.end_ids.empty())
+    if (const auto end = tokenizer.eos_id()) options.end_ids = {*end};
+  TokenCallback on_token;
+  if (on_piece) {
+    on_token = [&](const TokenEvent& event) {
+      if (!event.text.empty()) on_piece(event.text);
+      return true;
+    };
+  }
+  return fovea::generate(*model, {tokenizer.ids(prompt)}, options, &tokenizer, on_token).rows.front().text;
+}
+
+}  // namespace fovea
