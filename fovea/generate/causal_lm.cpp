@@ -8,8 +8,9 @@ namespace fovea {
 
 CausalLM CausalLM::load(const std::filesystem::path& folder) {
   CausalLM out{load_generative_model(folder), Tokenizer::load(folder)};
-  FOVEA_CHECK_INPUT(out.tokenizer.end_id() <= out.model->vocab_size(), folder.string(), ": the tokenizer has ids up to ",
-                    out.tokenizer.end_id() - 1, ", the model a vocabulary of ", out.model->vocab_size(), "; they do not belong together");
+  FOVEA_CHECK_INPUT(out.tokenizer.end_id() <= out.model->vocab_size(), folder.string(),
+                    ": the tokenizer has ids up to ", out.tokenizer.end_id() - 1, ", the model a vocabulary of ",
+                    out.model->vocab_size(), "; they do not belong together");
   return out;
 }
 
@@ -18,9 +19,12 @@ void CausalLM::save(const std::filesystem::path& folder) const {
   tokenizer.save(folder);
 }
 
-std::string CausalLM::generate(std::string_view prompt, GenerateOptions options) const { return stream(prompt, std::move(options), {}); }
+std::string CausalLM::generate(std::string_view prompt, GenerateOptions options) const {
+  return stream(prompt, std::move(options), {});
+}
 
-std::string CausalLM::stream(std::string_view prompt, GenerateOptions options, const std::function<void(std::string_view)>& on_piece) const {
+std::string CausalLM::stream(std::string_view prompt, GenerateOptions options,
+                             const std::function<void(std::string_view)>& on_piece) const {
   if (options.end_ids.empty())
     if (const auto end = tokenizer.eos_id()) options.end_ids = {*end};
   TokenCallback on_token;

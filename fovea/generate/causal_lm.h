@@ -1,7 +1,8 @@
 // A model that writes and its tokenizer, from one folder.
 //
 //   CausalLM gpt = CausalLM::load("runs/kjv/best");
-//   gpt.stream("And God said", {.max_new_tokens = 60, .temperature = 0.8, .seed = 1}, [](std::string_view piece) { std::cout << piece; });
+//   gpt.stream("And God said", {.max_new_tokens = 60, .temperature = 0.8, .seed = 1}, [](std::string_view piece) {
+//   std::cout << piece; });
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -19,7 +20,8 @@ struct CausalLM {
   GenerativeModel model;
   Tokenizer tokenizer;
 
-  // config.json, model.safetensors and tokenizer.json; Error(kInput) where one is missing or they do not fit each other.
+  // config.json, model.safetensors and tokenizer.json; Error(kInput) where one is missing or they do not fit each
+  // other.
   static CausalLM load(const std::filesystem::path& folder);
   // Writes the same three.
   void save(const std::filesystem::path& folder) const;
@@ -27,7 +29,8 @@ struct CausalLM {
   // The text after `prompt`. The tokenizer's end token ends it, unless options name others.
   std::string generate(std::string_view prompt, GenerateOptions options = {}) const;
   // The same, handing over each piece as soon as it is whole characters.
-  std::string stream(std::string_view prompt, GenerateOptions options, const std::function<void(std::string_view piece)>& on_piece) const;
+  std::string stream(std::string_view prompt, GenerateOptions options,
+                     const std::function<void(std::string_view piece)>& on_piece) const;
 };
 
 }  // namespace fovea
