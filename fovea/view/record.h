@@ -1,0 +1,35 @@
+// What one forward pass looked at: the weights of every attention layer, and the tokens on their axes. The file format
+// (docs/view.md) knows nothing of the page that draws it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace fovea {
+
+struct AttentionRecord {
+  struct Sequence {
+    std::string name;                 // "text"; "source", "target"
+    std::vector<std::string> tokens;  // UTF-8, as the text has them: blanks and line ends are themselves
+  };
+  struct Map {
+    std::string name;               // the probe's: "layers.3.attention.weights"
+    int64_t queries = 0, keys = 0;  // indices into `sequences`
+    at::Tensor weights;             // f32 [H, T, S]
+  };
+  std::string model;  // a title
+  std::vector<Sequence> sequences;
+  std::vector<Map> maps;  // in the order in which the model ran them
+};
+
+// One line of JSON; the weights bit for bit.
+std::string to_json(const AttentionRecord& record);
+// The same as a file, replaced in one step.
+void write_record(const std::filesystem::path& path, const AttentionRecord& record);
+
+}  // namespace fovea
