@@ -52,7 +52,17 @@ class Task:
 
 # ---- One process ----------------------------------------------------------------------------------------------------
 
-running = set()  # process groups, to be ended on Ctrl-C
+running = set()  # process groups, which end with us
+stopping = threading.Event()
+
+
+def stop(signal_number, _):
+    stopping.set()
+    for last_word, patience in ((signal.SIGTERM, 1), (signal.SIGKILL, 0)):  # ninja must end its compilers itself
+        for pid in list(running):
+            end_group(pid, last_word)
+        time.sleep(patience)
+    raise SystemExit(128 + signal_number)
 
 
 @dataclasses.dataclass
@@ -72,6 +82,8 @@ class Ended:
 
 def execute(command, limit, env=None, stdin="", beat=None, cwd=ROOT):
     """Runs a command; `limit` seconds count from its start, or from the last line that starts with `beat`."""
+    if stopping.is_set():
+        return Ended(130, "", 0.0, False)
     environment = {
         **os.environ,
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(max(1, CORES // WORKERS))),
@@ -114,9 +126,9 @@ def execute(command, limit, env=None, stdin="", beat=None, cwd=ROOT):
     return Ended(code, "".join(lines), time.monotonic() - start, timed_out.is_set())
 
 
-def end_group(pid):
+def end_group(pid, how=signal.SIGKILL):
     try:
-        os.killpg(pid, signal.SIGKILL)
+        os.killpg(pid, how)
     except ProcessLookupError:
         pass
 
@@ -373,24 +385,17 @@ def run_all(tasks, workers=WORKERS):
                 found = [Result(task.title, "failed", 0.0, f"run_tests: {type(error).__name__}: {error}")]
             return task, found, time.monotonic() - start
 
-        waiting = [pool.submit(timed, task) for task in tasks]
-        try:
-            for future in concurrent.futures.as_completed(waiting):
-                task, found, seconds = future.result()
-                if not found:
-                    continue
-                count = collections.Counter(result.status for result in found)
-                parts = [f"{count[status]} {status}" for status in ("passed", "failed", "skipped") if count[status]]
-                print(f"  {'FAILED' if count['failed'] else 'ok':6}  {task.title:<50} {seconds:7.1f} s  {', '.join(parts)}", flush=True)
-                for result in found:
-                    if not result.name.startswith(task.title):
-                        result.name = f"{task.title}: {result.name}"
-                results += found
-        except KeyboardInterrupt:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for pid in list(running):
-                end_group(pid)
-            raise
+        for future in concurrent.futures.as_completed([pool.submit(timed, task) for task in tasks]):
+            task, found, seconds = future.result()
+            if not found:
+                continue
+            count = collections.Counter(result.status for result in found)
+            parts = [f"{count[status]} {status}" for status in ("passed", "failed", "skipped") if count[status]]
+            print(f"  {'FAILED' if count['failed'] else 'ok':6}  {task.title:<50} {seconds:7.1f} s  {', '.join(parts)}", flush=True)
+            for result in found:
+                if not result.name.startswith(task.title):
+                    result.name = f"{task.title}: {result.name}"
+            results += found
     return results
 
 
@@ -449,7 +454,6 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    sys.exit(main())
