@@ -9,6 +9,7 @@ function(fovea_test name)
   target_compile_options(${name} PRIVATE ${FOVEA_WARNINGS} -O0)
   target_compile_definitions(${name} PRIVATE FOVEA_SOURCE_DIR="${PROJECT_SOURCE_DIR}" FOVEA_BINARY_DIR="${PROJECT_BINARY_DIR}")
   target_link_libraries(${name} PRIVATE fovea nlohmann_json::nlohmann_json GTest::gtest GTest::gtest_main)
+  fovea_unity(${name})
   add_test(NAME ${name} COMMAND ${name})
 endfunction()
 

@@ -13,7 +13,7 @@
 namespace fovea {
 namespace {
 
-StackOptions stack_options(const Gpt2Config& c) {
+StackOptions gpt2_stack(const Gpt2Config& c) {
   return {.layers = c.layers,
           .block = {.attention = {.width = c.width, .heads = c.heads, .dropout = c.attention_dropout},
                     .feed_forward = {.hidden = c.hidden, .activation = c.activation},
@@ -57,7 +57,7 @@ class Gpt2Recipe : public ModelRecipe {
 Gpt2Impl::Gpt2Impl(Gpt2Config config) : config_(std::move(config)) {
   if (config_.hidden == 0) config_.hidden = 4 * config_.width;
   embedding_ = register_module("embedding", Embedding({.vocabulary = config_.vocab_size, .width = config_.width}));
-  decoder_ = register_module("decoder", Stack(stack_options(config_)));
+  decoder_ = register_module("decoder", Stack(gpt2_stack(config_)));
   if (!config_.tied) head_ = register_module("head", torch::nn::Linear(torch::nn::LinearOptions(config_.width, config_.vocab_size).bias(false)));
   initialize();
 }

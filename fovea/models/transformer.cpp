@@ -14,7 +14,7 @@
 namespace fovea {
 namespace {
 
-StackOptions stack_options(const TransformerConfig& c, bool decoder) {
+StackOptions transformer_stack(const TransformerConfig& c, bool decoder) {
   return {.layers = decoder ? c.decoder_layers : c.encoder_layers,
           .block = {.attention = {.width = c.width, .heads = c.heads, .dropout = c.attention_dropout},
                     .cross_attention = decoder,
@@ -74,8 +74,8 @@ TransformerImpl::TransformerImpl(TransformerConfig config) : config_(std::move(c
   target_embedding_ = register_module("target_embedding", table(c.vocab_size));
   source_embedding_ = c.shared_embeddings ? target_embedding_
                                           : register_module("source_embedding", table(c.source_vocab_size > 0 ? c.source_vocab_size : c.vocab_size));
-  encoder_ = register_module("encoder", Stack(stack_options(c, false)));
-  decoder_ = register_module("decoder", Stack(stack_options(c, true)));
+  encoder_ = register_module("encoder", Stack(transformer_stack(c, false)));
+  decoder_ = register_module("decoder", Stack(transformer_stack(c, true)));
   if (!c.tied) head_ = register_module("head", torch::nn::Linear(torch::nn::LinearOptions(c.width, c.vocab_size).bias(false)));
   initialize();
 }

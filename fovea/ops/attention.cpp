@@ -130,4 +130,6 @@ Tensor attention_packed(const Tensor& query, const Tensor& key, const Tensor& va
   return at::cat(outputs, 0);
 }
 
+#undef CHECK_CALL
+
 }  // namespace fovea

@@ -61,7 +61,7 @@ class BucketVisitor final : public ScoreVisitor {
   int64_t heads_, first_, shift_;
 };
 
-void check(const std::vector<int64_t>& numbers, int64_t rank, int64_t buckets, int64_t columns, int64_t heads) {
+void check_table(const std::vector<int64_t>& numbers, int64_t rank, int64_t buckets, int64_t columns, int64_t heads) {
   FOVEA_CHECK_KIND(ErrorKind::kArgument, numbers.size() == 2 && numbers[1] > 0, "scores::bucket_table: wanted a direction and a max_distance above 0");
   FOVEA_CHECK_KIND(ErrorKind::kArgument, rank == 2 && columns == heads && buckets >= 4, "scores::bucket_table: wanted a table [buckets, H] = [4 or more, ",
                    heads, "], got rank ", rank, " [", buckets, ", ", columns, "]");
@@ -70,9 +70,9 @@ void check(const std::vector<int64_t>& numbers, int64_t rank, int64_t buckets, i
                    " distances that have a bucket of their own");
 }
 
-at::Tensor define(const Score::Term& term, const at::Tensor& scores, const at::Tensor&, double, const AttentionShape& s) {
+at::Tensor define_bucket_table(const Score::Term& term, const at::Tensor& scores, const at::Tensor&, double, const AttentionShape& s) {
   const at::Tensor& table = term.data[0];
-  check(term.numbers, table.dim(), table.size(0), table.size(-1), s.H);
+  check_table(term.numbers, table.dim(), table.size(0), table.size(-1), s.H);
   const auto by_distance = at::tensor(buckets_by_distance(term.numbers, table.size(0), s), at::kLong).to(table.device());
   // index of distance k − q − offset in the list: k − q + T − 1
   const auto index = at::arange(s.S).unsqueeze(0) - at::arange(s.T).unsqueeze(1) + (s.T - 1);  // [T, S]
@@ -88,10 +88,10 @@ Score scores::bucket_table(const at::Tensor& table, bool bidirectional, int64_t 
 
 void register_scores_bucket_table(ScoresRegistry& registry) {
   registry.add("bucket_table",
-               {.define = define,
+               {.define = define_bucket_table,
                 .bind =
                     [](auto& numbers, auto& data, double, auto& s) -> ScoreVisitorPtr {
-                      check(numbers, data[0].rank, data[0].size[0], data[0].size[1], s.H);
+                      check_table(numbers, data[0].rank, data[0].size[0], data[0].size[1], s.H);
                       return std::make_shared<BucketVisitor>(data[0], buckets_by_distance(numbers, data[0].size[0], s), s);
                     },
                 .samples =

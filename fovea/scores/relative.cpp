@@ -56,15 +56,15 @@ class RelativeVisitor final : public ScoreVisitor {
 };
 
 template <class Sizes>
-void check(const Sizes& size, int64_t rank, const AttentionShape& s) {
+void check_relative(const Sizes& size, int64_t rank, const AttentionShape& s) {
   FOVEA_CHECK_KIND(ErrorKind::kArgument,
                    (rank == 2 || (rank == 3 && size[1] == s.H)) && size[0] % 2 == 1 && size[rank - 1] == s.D,
                    "scores::relative: wanted a table [2·reach + 1, D] or [2·reach + 1, H, D] with H = ", s.H, ", D = ", s.D, ", got rank ", rank);
 }
 
-at::Tensor define(const Score::Term& term, const at::Tensor& scores, const at::Tensor& query, double scale, const AttentionShape& s) {
+at::Tensor define_relative(const Score::Term& term, const at::Tensor& scores, const at::Tensor& query, double scale, const AttentionShape& s) {
   const at::Tensor& table = term.data[0];
-  check(table.sizes(), table.dim(), s);
+  check_relative(table.sizes(), table.dim(), s);
   const int64_t reach = table.size(0) / 2;
   auto rows = table.to(scores.scalar_type());
   rows = rows.dim() == 2 ? rows.unsqueeze(0) : rows.transpose(0, 1);  // [H|1, R, D]
@@ -83,9 +83,9 @@ Score scores::relative(const at::Tensor& table, const at::Tensor& bias) {
 }
 
 void register_scores_relative(ScoresRegistry& registry) {
-  registry.add("relative", {.define = define,
+  registry.add("relative", {.define = define_relative,
                             .bind = [](auto&, auto& data, double scale, auto& s) -> ScoreVisitorPtr {
-                              check(data[0].size, data[0].rank, s);
+                              check_relative(data[0].size, data[0].rank, s);
                               return std::make_shared<RelativeVisitor>(data, scale, s);
                             },
                             .samples =

@@ -41,7 +41,7 @@ class SlopesVisitor final : public ScoreVisitor {
   int64_t shift_;
 };
 
-void check(int64_t rank, int64_t size, int64_t heads) {
+void check_slopes(int64_t rank, int64_t size, int64_t heads) {
   FOVEA_CHECK_KIND(ErrorKind::kArgument, rank == 1 && size == heads, "scores::slopes: wanted [H] = [", heads, "], got rank ", rank, " with ",
                    size, " elements");
 }
@@ -54,14 +54,14 @@ void register_scores_slopes(ScoresRegistry& registry) {
   registry.add("slopes",
                {.define =
                     [](auto& term, auto& scores, auto&, double, auto& s) {
-                      check(term.data[0].dim(), term.data[0].numel(), s.H);
+                      check_slopes(term.data[0].dim(), term.data[0].numel(), s.H);
                       const auto options = scores.options().requires_grad(false);
                       const auto q = at::arange(s.offset(), s.offset() + s.T, options).unsqueeze(1), k = at::arange(s.S, options);
                       return scores - term.data[0].to(scores.scalar_type()).view({s.H, 1, 1}) * (q - k).abs();
                     },
                 .bind =
                     [](auto&, auto& data, double, auto& s) -> ScoreVisitorPtr {
-                      check(data[0].rank, data[0].numel(), s.H);
+                      check_slopes(data[0].rank, data[0].numel(), s.H);
                       return std::make_shared<SlopesVisitor>(data[0], s.offset());
                     },
                 .samples = [](auto& s) { return std::vector<Score>{scores::slopes(at::arange(1, s.H + 1, at::kFloat) * 0.125)}; }});
