@@ -1,8 +1,7 @@
 // A model that writes and its tokenizer, from one folder.
 //
 //   CausalLM gpt = CausalLM::load("runs/kjv/best");
-//   gpt.stream("And God said", {.max_new_tokens = 60, .temperature = 0.8, .seed = 1}, [](std::string_view piece) {
-//   std::cout << piece; });
+//   gpt.stream("And God said", {.temperature = 0.8, .seed = 1}, [](std::string_view piece) { std::cout << piece; });
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
