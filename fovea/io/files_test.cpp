@@ -3,42 +3,24 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
-#include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <utility>
 
 #include "fovea/base/error.h"
+#include "tests/io_support.h"
 
 namespace fovea {
 namespace {
 
 namespace fs = std::filesystem;
 
-// A folder that is never committed goes away with the test.
-struct FilesTest : testing::Test {
-  FolderCommit folder{fs::temp_directory_path() / "fovea_files_test"};
-  fs::path at(const std::string& name) const { return folder.path() / name; }
-  size_t entries() const { return std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()); }
-};
-
-template <class Function>
-std::string error_of(ErrorKind kind, Function function) {
-  try {
-    function();
-  } catch (const Error& error) {
-    EXPECT_EQ(static_cast<int>(error.kind()), static_cast<int>(kind)) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "no error";
-  return "";
-}
-#define EXPECT_HAS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
+using namespace testing_support;
+using FilesTest = ScratchTest;
 
 // Rights mean nothing to root: step down to "nobody" while they are tested.
 class WithoutRoot {
@@ -54,31 +36,13 @@ class WithoutRoot {
   bool was_root_;
 };
 
-// A full disk, as far as write() can tell.
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(rlim_t bytes) : old_handler_(std::signal(SIGXFSZ, SIG_IGN)) {
-    ::getrlimit(RLIMIT_FSIZE, &old_);
-    const rlimit limit{bytes, old_.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~FileSizeLimit() {
-    ::setrlimit(RLIMIT_FSIZE, &old_);
-    std::signal(SIGXFSZ, old_handler_);
-  }
-
- private:
-  rlimit old_;
-  void (*old_handler_)(int);
-};
-
 TEST_F(FilesTest, WrittenBytesAreReadBack) {
   const std::string bytes("a\0b\r\n\xFF", 6);
   write_file(at("x"), bytes);
   EXPECT_EQ(read_file(at("x")), bytes);
   write_file(at("x"), "");
   EXPECT_EQ(read_file(at("x")), "");
-  EXPECT_EQ(entries(), 1u);
+  EXPECT_EQ(entries(), 1);
   EXPECT_NE(read_file("/proc/self/status"), "");  // announces no size
 }
 
@@ -104,9 +68,9 @@ TEST_F(FilesTest, UnreadableFilesAreASystemError) {
 }
 
 TEST_F(FilesTest, TextIsUtf8WithoutItsByteOrderMark) {
-  write_file(at("t"), "\xEF\xBB\xBFhi");
+  put("t", "\xEF\xBB\xBFhi");
   EXPECT_EQ(read_text(at("t")), "hi");
-  write_file(at("t"), "ab\xFF");
+  put("t", "ab\xFF");
   EXPECT_HAS(error_of(ErrorKind::kInput, [&] { read_text(at("t")); }), "/t: invalid UTF-8 at byte 2 (0xff)");
 }
 
@@ -118,7 +82,7 @@ TEST_F(FilesTest, AFullDiskLeavesTheOldFile) {
     EXPECT_HAS(message, "/x: cannot write");
   }
   EXPECT_EQ(read_file(at("x")), "old");
-  EXPECT_EQ(entries(), 1u);
+  EXPECT_EQ(entries(), 1);
 }
 
 TEST_F(FilesTest, ADeviceIsWrittenToNotReplaced) {
@@ -163,12 +127,12 @@ TEST_F(FilesTest, AnUncommittedFileLeavesNothing) {
   {
     FileCommit file(at("x"));
     file.write("half");
-    EXPECT_EQ(entries(), 2u);
+    EXPECT_EQ(entries(), 2);
     FileCommit moved = std::move(file);
     EXPECT_EQ(read_file(at("x")), "old");
   }
   EXPECT_EQ(read_file(at("x")), "old");
-  EXPECT_EQ(entries(), 1u);
+  EXPECT_EQ(entries(), 1);
 }
 
 TEST_F(FilesTest, MapsAreReadOnlyForTheFile) {
@@ -212,7 +176,7 @@ TEST_F(FilesTest, AFolderAppearsWholeOrNotAtAll) {
   write_file(whole.path() / "deep" / "model", "x");
   whole.commit();
   EXPECT_EQ(read_file(at("runs/step_1/deep/model")), "x");
-  EXPECT_EQ(std::distance(fs::directory_iterator(at("runs")), fs::directory_iterator()), 1);
+  EXPECT_EQ(entries("runs"), 1);
 }
 
 TEST_F(FilesTest, AnExistingFolderIsRefusedOrExchanged) {
@@ -229,7 +193,7 @@ TEST_F(FilesTest, AnExistingFolderIsRefusedOrExchanged) {
   fresh.commit();
   EXPECT_EQ(read_file(at("out/new")), "y");
   EXPECT_FALSE(fs::exists(at("out/keep")));
-  EXPECT_EQ(entries(), 1u);
+  EXPECT_EQ(entries(), 1);
 }
 
 TEST_F(FilesTest, WhatAKilledProcessLeftIsRemovedWhatALivingOneHoldsStays) {

@@ -9,11 +9,12 @@
 #include <random>
 
 #include "fovea/base/error.h"
-#include "fovea/io/files.h"
+#include "tests/io_support.h"
 
 namespace fovea {
 namespace {
 
+using namespace testing_support;
 using nlohmann::json;
 
 struct Inner {
@@ -40,22 +41,12 @@ struct Outer {
   }
 };
 
-template <class Function>
-std::string error_of(Function function) {
-  try {
-    function();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.exit_code(), 3) << error.what();
-    return error.what();
-  }
-  return "no error";
-}
 std::string parse_error(std::string_view text) {
-  return error_of([&] { parse_json(text, "c.json"); });
+  return error_of(ErrorKind::kInput, [&] { parse_json(text, "c.json"); });
 }
 std::string fill_error(const json& object, UnknownKeys unknown = UnknownKeys::kError) {
   Outer outer;
-  return error_of([&] { fill_from_json(outer, object, "c.json", unknown); });
+  return error_of(ErrorKind::kInput, [&] { fill_from_json(outer, object, "c.json", unknown); });
 }
 
 TEST(Json, ValuesParseAsWithTheLibrarysOwnBuilder) {
@@ -105,14 +96,15 @@ TEST(Json, MutatedTextNeverCrashes) {
   }
 }
 
-TEST(Json, FilesAreReadAndNamed) {
-  const FolderCommit folder(std::filesystem::temp_directory_path() / "fovea_json_test");
-  const auto path = folder.path() / "config.json";
-  write_file(path, "\xEF\xBB\xBF{\"a\": [1]}");
+using JsonFiles = ScratchTest;
+
+TEST_F(JsonFiles, AreReadAndNamed) {
+  const auto path = at("config.json");
+  put("config.json", "\xEF\xBB\xBF{\"a\": [1]}");
   EXPECT_EQ(read_json(path), json({{"a", {1}}}));
-  write_file(path, "{\n]");
-  EXPECT_TRUE(error_of([&] { read_json(path); }).starts_with(path.native() + ":2:1: "));
-  EXPECT_NE(error_of([&] { read_json(folder.path() / "x", "index"); }).find("no such index"), std::string::npos);
+  put("config.json", "{\n]");
+  EXPECT_TRUE(error_of(ErrorKind::kInput, [&] { read_json(path); }).starts_with(path.native() + ":2:1: "));
+  EXPECT_NE(error_of(ErrorKind::kInput, [&] { read_json(at("x"), "index"); }).find("no such index"), std::string::npos);
 }
 
 TEST(Json, DumpIsSafe) {

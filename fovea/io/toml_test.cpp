@@ -8,7 +8,7 @@
 #include <random>
 
 #include "fovea/base/error.h"
-#include "fovea/io/files.h"
+#include "tests/io_support.h"
 
 namespace fovea {
 namespace {
@@ -57,13 +57,7 @@ Recipe fill(const std::string& text, const Overrides& overrides = {}) {
 }
 
 std::string error_of(const std::string& text, const Overrides& overrides = {}) {
-  try {
-    fill(text, overrides);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.exit_code(), 2) << error.what();
-    return error.what();
-  }
-  return "no error";
+  return testing_support::error_of(ErrorKind::kConfig, [&] { fill(text, overrides); });
 }
 
 TEST(Toml, FieldsAreFilledAndTheRestKept) {
@@ -111,19 +105,19 @@ TEST(Toml, SyntaxErrorsNameLineAndColumn) {
   EXPECT_TRUE(error_of("x = " + std::string(100000, '[')).starts_with("kjv.toml:1:"));
 }
 
-TEST(Toml, FilesAreReadAndMissingOnesAreUsageErrors) {
-  const FolderCommit folder(std::filesystem::temp_directory_path() / "fovea_toml_test");
-  write_file(folder.path() / "a.toml", "\xEF\xBB\xBFposition = 'alibi'");
+using TomlFiles = testing_support::ScratchTest;
+
+TEST_F(TomlFiles, AreReadAndMissingOnesAreUsageErrors) {
+  put("a.toml", "\xEF\xBB\xBFposition = 'alibi'");
   Recipe recipe;
-  TomlConfig::read(folder.path() / "a.toml").fill(recipe);
+  TomlConfig::read(at("a.toml")).fill(recipe);
   EXPECT_EQ(recipe.position, "alibi");
-  try {
-    TomlConfig::read(folder.path() / "b.toml");
-    ADD_FAILURE();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.exit_code(), 2);
-    EXPECT_NE(std::string(error.what()).find("no such configuration; did you mean"), std::string::npos) << error.what();
-  }
+  const auto error_of_file = [&](const std::string& name) {
+    return testing_support::error_of(ErrorKind::kConfig, [&] { TomlConfig::read(at(name)); });
+  };
+  EXPECT_HAS(error_of_file("b.toml"), "no such configuration; did you mean");
+  put("c.toml", "a = '\xFF'");
+  EXPECT_HAS(error_of_file("c.toml"), "c.toml: invalid UTF-8 at byte 5");
 }
 
 TEST(TomlOverrides, BeatTheFileAndTheLastWins) {
