@@ -8,7 +8,7 @@ and the Python tests (tests/**/test_*.py), as many at a time as there are cores.
 that was running, and the tests behind it still run. --full adds the sanitizers, valgrind, each header alone, an
 installed and an embedded consumer, fuzzing (FOVEA_FUZZ_SECONDS each, 60 by itself) and the long cases (FOVEA_FULL=1).
 
-A test finds its build in FOVEA_BUILD_DIR, the command in FOVEA_COMMAND, and has a TMPDIR of its own.
+A test finds its build in FOVEA_BUILD, the command in FOVEA_COMMAND, and has a TMPDIR of its own.
 """
 import argparse
 import collections
@@ -303,7 +303,7 @@ def programs(folder):
 
 def environment_of(preset, full):
     build = ROOT / "build" / preset
-    return {"FOVEA_BUILD_DIR": str(build), "FOVEA_COMMAND": str(build / "bin/fovea"), **({"FOVEA_FULL": "1"} if full else {}),
+    return {"FOVEA_BUILD": str(build), "FOVEA_COMMAND": str(build / "bin/fovea"), **({"FOVEA_FULL": "1"} if full else {}),
             # LibTorch is not built with the sanitizer: its containers carry no marks, its singletons are never freed.
             "ASAN_OPTIONS": "detect_leaks=0:detect_container_overflow=0:strict_string_checks=1",
             "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1"}
