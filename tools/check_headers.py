@@ -9,6 +9,7 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import re
 import shlex
 import subprocess
 import sys
@@ -29,9 +30,17 @@ def flags_of(command):
             skip = True
         elif word == "-include" and words[at + 1].endswith("cmake_pch.hxx"):
             skip = True
-        elif word not in ("-c", "-MD", "-Winvalid-pch", "-fpch-preprocess") and not word.endswith(".cpp"):
+        elif word not in ("-c", "-MD", "-Winvalid-pch", "-fpch-preprocess") and not word.endswith((".cpp", ".cxx")):
             kept.append(word)
     return kept
+
+
+def sources_of(entry):
+    """The sources behind one compile command, which may be a generated file that includes several of a room."""
+    path = pathlib.Path(entry["file"])
+    if path.name.startswith("unity_"):
+        return [pathlib.Path(name) for name in re.findall(r'#include "(.+?)"', path.read_text(encoding="utf-8"))]
+    return [path]
 
 
 def header_checks(build):
@@ -40,13 +49,12 @@ def header_checks(build):
         entries = json.load(file)
     by_room, library = {}, None
     for entry in entries:
-        source = pathlib.Path(entry["file"])
-        if not source.is_relative_to(ROOT / "fovea") or source.stem.endswith("_test"):
-            continue
-        flags = flags_of(entry["command"])
-        by_room.setdefault(source.relative_to(ROOT).parts[1], flags)
-        if library is None or len(flags) > len(library):  # the most flags: those with LibTorch
-            library = flags
+        for source in sources_of(entry):
+            if source.is_relative_to(ROOT / "fovea") and not source.stem.endswith("_test"):
+                flags = flags_of(entry["command"])
+                by_room.setdefault(source.relative_to(ROOT).parts[1], flags)
+                if library is None or len(flags) > len(library):  # the most flags: those with LibTorch
+                    library = flags
     if library is None:
         raise SystemExit(f"check_headers: {build} compiles no source of fovea/; run tools/build first")
     checks = []
