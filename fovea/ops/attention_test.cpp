@@ -192,7 +192,7 @@ TEST(Attention, ARowThatSeesNothing) {
     const auto unmasked = attention(x.q.narrow(2, 0, 5), x.k, x.v, {.mask = masks::causal(masks::Align::top_left)});
     EXPECT_TRUE(at::equal(out.output.narrow(2, 0, 5), unmasked));
     const auto lse = out.log_sum_exp.masked_fill(out.log_sum_exp.eq(-kInfinity), 0).sum();
-    for (const auto& g : torch::autograd::grad({out.output.sum().to(at::kDouble) + lse + out.weights.pow(2).sum()}, {x.q, x.k, x.v})) {
+    for (const auto& g : torch::autograd::grad({out.output.sum().to(at::kDouble) + lse + out.weights.pow(2).sum()}, {x.q, x.k, x.v}, {}, /*retain_graph=*/true)) {
       EXPECT_TRUE(g.isfinite().all().item<bool>());
     }
     EXPECT_TRUE(gradients(out.output, {x.q})[0].select(2, 5).eq(0).all().item<bool>());

@@ -37,7 +37,7 @@ std::tuple<Tensor, Tensor, Tensor> attention_detailed_operator(const Tensor& que
 }  // namespace
 
 #define FOVEA_ATTENTION_ARGUMENTS                                                                                                     \
-  "(Tensor query, Tensor key, Tensor value, str mask=\"\", Tensor[] mask_data=[], str score=\"\", Tensor[] score_data=[], "           \
+  "(Tensor query, Tensor key, Tensor value, str mask, Tensor[] mask_data, str score, Tensor[] score_data, "                             \
   "float? scale=None, float soft_cap=0.0, float dropout=0.0, int? seed=None)"
 
 TORCH_LIBRARY(fovea, library) {
