@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fovea/text/tokenizer_file.h"
+
+#include <algorithm>
+
+#include "fovea/base/check.h"
+#include "fovea/io/files.h"
+#include "fovea/text/bpe.h"
+
+namespace fovea::text {
+namespace {
+
+using json = nlohmann::json;
+
+// "a b" as files of older versions write a merge.
+std::pair<std::string, std::string> split_merge(const std::string& line, const std::string& where) {
+  const size_t blank = line.find(' ');
+  const bool two = blank != std::string::npos && blank > 0 && blank + 1 < line.size() &&
+                   line.find(' ', blank + 1) == std::string::npos;
+  FOVEA_CHECK_INPUT(two, where, ": the merge \"", line, "\" is not two tokens with a blank between them");
+  return {line.substr(0, blank), line.substr(blank + 1)};
+}
+
+// Builds the document from the parser's events, the two tables aside: as JSON values they would cost ten times as much.
+class Builder : public nlohmann::json_sax<json> {
+ public:
+  explicit Builder(TokenizerFile& file) : file_(file) {}
+
+  bool null() override { return value(nullptr); }
+  bool boolean(bool v) override { return value(v); }
+  bool number_integer(number_integer_t v) override { return mode_ == kVocab ? vocab_id(v) : value(v); }
+  bool number_unsigned(number_unsigned_t v) override {
+    return mode_ == kVocab ? vocab_id(static_cast<int64_t>(std::min<number_unsigned_t>(v, INT64_MAX))) : value(v);
+  }
+  bool number_float(number_float_t v, const string_t&) override { return value(v); }
+  bool binary(binary_t&) override { return false; }  // not in JSON text
+
+  bool string(string_t& v) override {
+    if (mode_ == kMerges) {
+      if (!v.starts_with("#version")) file_.tables.merges.push_back(split_merge(v, where("model.merges")));
+      return true;
+    }
+    if (mode_ == kMergePair) {
+      FOVEA_CHECK_INPUT(pair_.size() < 2, where("model.merges"), ": a merge of more than two tokens");
+      pair_.push_back(std::move(v));
+      return true;
+    }
+    return value(std::move(v));
+  }
+
+  bool key(string_t& v) override {
+    if (mode_ == kVocab) {
+      token_ = std::move(v);
+      return true;
+    }
+    json& object = *stack_.back();
+    FOVEA_CHECK_INPUT(!object.contains(v), file_.source, ": the key \"", v, "\" is given twice in one object");
+    key_ = std::move(v);
+    return true;
+  }
+
+  bool start_object(size_t) override {
+    if (mode_ == kDocument && in_model("vocab")) return enter(kVocab);
+    return open(json::object());
+  }
+  bool end_object() override { return mode_ == kVocab ? enter(kDocument) : close(); }
+
+  bool start_array(size_t) override {
+    if (mode_ == kDocument && in_model("merges")) return enter(kMerges);
+    if (mode_ == kMerges) return enter(kMergePair);
+    return open(json::array());
+  }
+  bool end_array() override {
+    if (mode_ == kMergePair) {
+      FOVEA_CHECK_INPUT(pair_.size() == 2, where("model.merges"), ": a merge of fewer than two tokens");
+      file_.tables.merges.emplace_back(std::move(pair_[0]), std::move(pair_[1]));
+      pair_.clear();
+      return enter(kMerges);
+    }
+    return mode_ == kMerges ? enter(kDocument) : close();
+  }
+
+  bool parse_error(size_t, const std::string&, const nlohmann::detail::exception& error) override {
+    // "[json.exception…] parse error at line 1, column 2: …" without the library's name.
+    std::string what = error.what();
+    if (const size_t at = what.find("parse error"); at != std::string::npos) what = what.substr(at);
+    throw Error(ErrorKind::kInput, file_.source + ": " + what);
+  }
+
+ private:
+  enum Mode { kDocument, kVocab, kMerges, kMergePair };
+
+  std::string where(std::string_view section) const { return file_.source + ": " + std::string(section); }
+  bool enter(Mode mode) {
+    mode_ = mode;
+    return true;
+  }
+  // Whether the value to come is model.<name>.
+  bool in_model(std::string_view name) const {
+    return stack_.size() == 2 && key_ == name && stack_.back()->is_object() && path_ == "model";
+  }
+
+  bool vocab_id(int64_t id) {
+    file_.tables.vocab.emplace_back(std::move(token_), id);
+    return true;
+  }
+
+  json* place(json&& v) {
+    FOVEA_CHECK_INPUT(mode_ == kDocument, where(mode_ == kVocab ? "model.vocab" : "model.merges"), ": wanted ",
+                      mode_ == kVocab ? "ids" : "pairs of tokens", ", got ", v.type_name());
+    if (stack_.empty()) {
+      file_.top = std::move(v);
+      return &file_.top;
+    }
+    json& parent = *stack_.back();
+    if (parent.is_array()) {
+      parent.push_back(std::move(v));
+      return &parent.back();
+    }
+    return &(parent[key_] = std::move(v));
+  }
+  bool value(json&& v) {
+    place(std::move(v));
+    return true;
+  }
+  bool open(json&& container) {
+    FOVEA_CHECK_INPUT(stack_.size() < 100, file_.source, ": nests deeper than 100");
+    if (stack_.size() == 1) path_ = key_;
+    stack_.push_back(place(std::move(container)));
+    return true;
+  }
+  bool close() {
+    stack_.pop_back();
+    return true;
+  }
+
+  TokenizerFile& file_;
+  Mode mode_ = kDocument;
+  std::vector<json*> stack_;  // open containers; a parent's vector does not grow while a child is open
+  std::string path_;          // the top-level key we are in
+  std::string key_, token_;
+  std::vector<std::string> pair_;
+};
+
+// "<unk>" or {"content": "<unk>", …}; nothing for null.
+void collect_special(const json& config, const char* key, std::vector<std::string>& out) {
+  const auto found = config.find(key);
+  if (found == config.end()) return;
+  const json* content = &*found;
+  if (content->is_object()) {
+    const auto inner = content->find("content");
+    if (inner == content->end()) return;
+    content = &*inner;
+  }
+  if (!content->is_string()) return;
+  const auto token = content->get<std::string>();
+  if (std::find(out.begin(), out.end(), token) == out.end()) out.push_back(token);
+}
+
+}  // namespace
+
+TokenizerFile parse_tokenizer_file(std::string_view text, std::string_view source) {
+  TokenizerFile file;
+  file.source = source;
+  Builder builder(file);
+  json::sax_parse(text.begin(), text.end(), &builder);
+  return file;
+}
+
+TokenizerFile read_gpt2_folder(const std::filesystem::path& folder) {
+  // The vocabulary is parsed as if it stood in a tokenizer.json.
+  const std::filesystem::path vocab = folder / "vocab.json", merges = folder / "merges.txt";
+  TokenizerFile file = parse_tokenizer_file(
+      "{\"model\":{\"type\":\"BPE\",\"vocab\":" + read_text(vocab, "vocabulary") + "}}", vocab.native());
+  const std::string lines = read_text(merges, "merges");
+  for (size_t at = 0; at < lines.size();) {
+    const size_t end = std::min(lines.find('\n', at), lines.size());
+    std::string line = lines.substr(at, end - at);
+    if (line.ends_with('\r')) line.pop_back();
+    if (!line.empty() && !line.starts_with("#version"))
+      file.tables.merges.push_back(split_merge(line, merges.native()));
+    at = end + 1;
+  }
+  file.source = folder.native();
+  std::vector<std::string> special = {"<|endoftext|>"};
+  bool prefix = false;
+  if (std::filesystem::exists(folder / "tokenizer_config.json")) {
+    const json config =
+        json::parse(read_text(folder / "tokenizer_config.json", "tokenizer configuration"), nullptr, false);
+    FOVEA_CHECK_INPUT(config.is_object(), (folder / "tokenizer_config.json").native(), ": is not a JSON object");
+    prefix = config.value("add_prefix_space", json(false)) == json(true);
+    for (const char* key : {"bos_token", "eos_token", "unk_token", "pad_token"}) collect_special(config, key, special);
+  }
+  file.top["pre_tokenizer"] = file.top["decoder"] = file.top["post_processor"] = byte_level_json(prefix);
+  json& added = file.top["added_tokens"] = json::array();
+  for (const std::string& token : special) {
+    const auto found = std::find_if(file.tables.vocab.begin(), file.tables.vocab.end(),
+                                    [&](const auto& t) { return t.first == token; });
+    if (found == file.tables.vocab.end()) continue;
+    added.push_back(special_token_json(token, found->second));
+  }
+  return file;
+}
+
+json special_token_json(const std::string& token, int64_t id) {
+  return {{"id", id},        {"content", token},    {"single_word", false}, {"lstrip", false},
+          {"rstrip", false}, {"normalized", false}, {"special", true}};
+}
+
+json byte_level_json(bool add_prefix_space) {
+  return {{"type", "ByteLevel"}, {"add_prefix_space", add_prefix_space}, {"trim_offsets", false}, {"use_regex", true}};
+}
+
+std::unique_ptr<Model> read_bpe(Fields& fields, ModelTables& tables, bool byte_level) {
+  BpeOptions options;
+  options.unknown_token = fields.string("unk_token", "");
+  options.continuing_prefix = fields.string("continuing_subword_prefix", "");
+  options.end_suffix = fields.string("end_of_word_suffix", "");
+  options.fuse_unknown = fields.boolean("fuse_unk", false);
+  options.byte_fallback = fields.boolean("byte_fallback", false);
+  options.ignore_merges = fields.boolean("ignore_merges", false);
+  options.byte_level = byte_level;
+  // Random dropping of merges is for training; here it would make results a matter of chance.
+  if (fields.has("dropout")) {
+    const json& dropout = fields.at("dropout");
+    FOVEA_CHECK_INPUT(dropout.is_number() && dropout.get<double>() == 0, fields.where("dropout"),
+                      ": is not supported; only null is");
+  }
+  return std::make_unique<Bpe>(std::move(options), Vocabulary(tables.vocab, fields.where("vocab")), tables.merges,
+                               fields.where("merges"));
+}
+
+}  // namespace fovea::text

@@ -1,0 +1,35 @@
+// Tokenizers made from text. Both are saved as a tokenizer.json that the Python package `tokenizers` loads and encodes
+// with equally. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fovea/text/tokenizer.h"
+
+namespace fovea {
+
+struct CharacterTrainingOptions {
+  std::string unk_token = "<unk>";          // id 0: what the text does not hold
+  std::vector<std::string> special_tokens;  // the ids behind it, in this order
+  int64_t min_frequency = 1;                // rarer characters get no token of their own
+};
+
+// One token for each character of `text`, in order of code points, behind the special tokens. Error(kInput) for text
+// that is empty or not UTF-8, Error(kArgument) for a token that is empty or given twice.
+Tokenizer train_characters(std::string_view text, const CharacterTrainingOptions& options = {});
+
+struct BpeTrainingOptions {
+  int64_t vocab_size = 30000;  // special tokens and the 256 bytes included; fewer if the text gives no more
+  int64_t min_frequency = 0;   // rarer pairs are not merged
+  std::vector<std::string> special_tokens;  // the first ids, in this order
+};
+
+// Byte-level byte-pair encoding as GPT-2 has it: words by its splitting pattern, every byte in the alphabet; the most
+// frequent pair merges next, among equals the one with the smallest ids. Texts are cut apart from each other. Merges
+// and ids are those of the package's BpeTrainer with the initial alphabet of its ByteLevel and the same options.
+Tokenizer train_bpe(const std::vector<std::string_view>& texts, const BpeTrainingOptions& options = {});
+
+}  // namespace fovea
