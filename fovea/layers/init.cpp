@@ -12,24 +12,26 @@
 namespace fovea::init {
 namespace {
 
-// Calls matrix(parameter, in_linear) for each parameter with two axes or more; the vectors get their constants.
 template <class F>
-void each_matrix(torch::nn::Module& module, F matrix) {
-  const torch::NoGradGuard no_grad;
-  for (const auto& part : module.modules()) {
-    if (auto* norm = part->as<NormImpl>()) {
-      norm->reset();
-      continue;
-    }
-    const bool in_linear = part->as<torch::nn::LinearImpl>() != nullptr;
-    for (auto& parameter : part->parameters(/*recurse=*/false)) {
-      if (parameter.dim() >= 2) {
-        matrix(parameter, in_linear);
-      } else {
-        parameter.zero_();
-      }
+void each_own_matrix(torch::nn::Module& part, const F& matrix) {
+  if (auto* norm = part.as<NormImpl>()) return norm->reset();
+  const bool in_linear = part.as<torch::nn::LinearImpl>() != nullptr;
+  for (auto& parameter : part.parameters(/*recurse=*/false)) {
+    if (parameter.dim() >= 2) {
+      matrix(parameter, in_linear);
+    } else {
+      parameter.zero_();
     }
   }
+}
+
+// Calls matrix(parameter, in_linear) for each parameter with two axes or more; the vectors get their constants. Works
+// inside a constructor, where a module cannot list itself.
+template <class F>
+void each_matrix(torch::nn::Module& module, const F& matrix) {
+  const torch::NoGradGuard no_grad;
+  each_own_matrix(module, matrix);
+  for (const auto& part : module.modules(/*include_self=*/false)) each_own_matrix(*part, matrix);
 }
 
 }  // namespace
