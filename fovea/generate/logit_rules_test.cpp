@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 
 #include "fovea/generate/next_token.h"
 #include "fovea/generate/options.h"
@@ -73,7 +72,7 @@ TEST(Temperature, TinyOneLeavesTheBestAndNoNaN) {
   for (const double tiny : {1e-30, 1e-310}) {
     const auto out = after(from_logits({3, 1, 3}), logit_rules::temperature(tiny));
     EXPECT_EQ(out[0].logit, 0);
-    EXPECT_EQ(out[1].logit, -std::numeric_limits<float>::infinity());
+    EXPECT_LT(out[1].logit, -1e29f);
     EXPECT_EQ(out[2].logit, 0);
   }
 }

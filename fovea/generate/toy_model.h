@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
@@ -87,7 +88,7 @@ class ToyModelImpl : public GenerativeModelImpl {
   Tensor tokens_, positions_, output_;
 };
 
-// Writes a fixed text whatever it reads: token i of the answer is script[i], by a wide margin.
+// Writes a fixed text whatever it reads: token i of the answer is script[i], by a wide margin; then the last one again.
 class ScriptModelImpl : public ToyModelImpl {
  public:
   ScriptModelImpl(int64_t vocab, std::vector<int64_t> script)
@@ -96,13 +97,13 @@ class ScriptModelImpl : public ToyModelImpl {
   Tensor step(const Tensor& ids, DecoderState& state, bool last_only = false) const override {
     ToyModelImpl::step(ids, state, last_only);
     Tensor logits = at::zeros({ids.size(0), 1, vocab_size()});
-    logits.select(2, script_.at(size_t(written_++))).fill_(20);
+    logits.select(2, script_[std::min(written_++, script_.size() - 1)]).fill_(20);
     return logits;  // [B, 1, V]
   }
 
  private:
   std::vector<int64_t> script_;
-  mutable int64_t written_ = 0;
+  mutable size_t written_ = 0;
 };
 
 }  // namespace fovea
