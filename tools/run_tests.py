@@ -186,7 +186,8 @@ def gtest_tasks(binary, pattern, env, limit):
                 part.append(names.pop(0))
                 size += len(part[-1]) + 1
             tasks.append(part)
-    titles = [f"{binary.name} {at}/{len(tasks)}" if len(tasks) > 1 else binary.name for at in range(1, len(tasks) + 1)]
+    label = str(binary.relative_to(ROOT / "build")).replace("/tests/", " ")  # such as "asan light_test"
+    titles = [f"{label} {at}/{len(tasks)}" if len(tasks) > 1 else label for at in range(1, len(tasks) + 1)]
     return [Task(title, lambda part=part: run_gtest(binary, part, env, limit)) for title, part in zip(titles, tasks)]
 
 
