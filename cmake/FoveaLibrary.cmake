@@ -18,6 +18,8 @@ foreach(room masks scores positions models)
   fovea_registry(${room} fovea/${room} registry_sources)
 endforeach()
 fovea_registry(variants fovea/attention/variants registry_sources)
+include(FoveaEmbed)
+fovea_embed(fovea/view/viewer_files.h web/viewer/viewer.html web/viewer/viewer.css web/viewer/viewer.js)
 
 file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/fovea/*.cpp)
 list(APPEND sources ${registry_sources})

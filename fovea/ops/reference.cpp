@@ -67,6 +67,18 @@ Tensor log_sum_exp(const Tensor& scores) {
   return (sum.masked_fill(blind, 1).log() + peak).squeeze(-1);
 }
 
+// May some query see nothing at all?
+bool may_be_blind(const AttentionCall& call, const Tensor& visible) {
+  if (!call.score.is_empty()) return true;  // a bias may hold −∞
+  return visible.defined() && !visible.any(-1).all().item<bool>();
+}
+
+// The safe softmax gives zeros, not NaN, for a row that sees nothing; it takes three passes more.
+Tensor softmax(const Tensor& scores, bool blind_rows) {
+  if (scores.numel() == 0) return scores;
+  return blind_rows ? at::_safe_softmax(scores, -1) : at::softmax(scores, -1);
+}
+
 }  // namespace
 
 Tensor define_term(const Score::Term& term, const Tensor& scores, const AttentionCall& call) {
@@ -120,8 +132,7 @@ AttentionResult reference_attention(const AttentionCall& call, bool want_log_sum
   if (visible.defined()) scores = scores.masked_fill(visible.logical_not(), -kInfinity);
 
   AttentionResult out;
-  // The safe softmax gives zeros, not NaN, for a row that sees nothing.
-  const Tensor weights = scores.numel() == 0 ? scores : at::_safe_softmax(scores, -1);  // [b, H, T, S]
+  const Tensor weights = softmax(scores, may_be_blind(call, visible));  // [b, H, T, S]
   const Tensor dropped = call.dropout > 0 ? weights * dropout_factors(call, weights) : weights;
   out.output = (select ? selected_output(dropped, value, visible) : at::matmul(dropped, value)).to(type);  // [b, H, T, E]
   out.weights = weights.to(type);

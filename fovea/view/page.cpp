@@ -6,14 +6,7 @@
 #include "fovea/base/check.h"
 #include "fovea/io/files.h"
 #include "fovea/io/json.h"
-// Generated from web/viewer by fovea_embed().
-#if __has_include("fovea/view/viewer_files.h")
-#include "fovea/view/viewer_files.h"
-#else
-namespace fovea {
-inline constexpr std::string_view kViewerHtml, kViewerCss, kViewerJs;
-}
-#endif
+#include "fovea/view/viewer_files.h"  // generated from web/viewer by fovea_embed()
 
 namespace fovea {
 namespace {

@@ -12,7 +12,7 @@
 namespace fovea {
 namespace {
 
-const AttentionShape kShapes[] = {{2, 4, 2, 9, 13, 5, 3}, {1, 2, 2, 7, 7, 4, 6}, {2, 2, 1, 1, 6, 3, 3}};
+const AttentionShape kScoreShapes[] = {{2, 4, 2, 9, 13, 5, 3}, {1, 2, 2, 7, 7, 4, 6}, {2, 2, 1, 1, 6, 3, 3}};
 
 // Tile loop in f32 against the definition in f64; both round inputs to f32 first. 2e-5: sums of some tens of f32 terms.
 void expect_tiles_match(const AttentionShape& s, const Mask& mask, const Score& score, const char* what) {
@@ -54,7 +54,7 @@ std::vector<Mask> some_masks(const AttentionShape& s) {
 
 TEST(Scores, TileFormMatchesDefinition) {
   for (const auto& [name, entry] : scores_registry().entries()) {
-    for (const auto& shape : kShapes) {
+    for (const auto& shape : kScoreShapes) {
       const auto samples = entry.samples(shape);
       ASSERT_FALSE(samples.empty()) << name;
       for (const auto& score : samples)
@@ -64,7 +64,7 @@ TEST(Scores, TileFormMatchesDefinition) {
 }
 
 TEST(Scores, TermsChain) {
-  for (const auto& shape : kShapes) {
+  for (const auto& shape : kScoreShapes) {
     Score all;
     for (const auto& [name, entry] : scores_registry().entries()) all = all + entry.samples(shape).back();
     expect_tiles_match(shape, masks::causal(), all, "chain");
@@ -72,7 +72,7 @@ TEST(Scores, TermsChain) {
 }
 
 TEST(Scores, UsersRules) {
-  for (const auto& s : kShapes) {
+  for (const auto& s : kScoreShapes) {
     const auto strength = at::arange(1, s.H + 1, at::kFloat) * 0.1, shape = at::full({1}, 0.5);
     const auto decay = scores::add({{"strength", strength}},
                                    [](auto p, int64_t, int64_t h, int64_t q, int64_t k) { return -p[0][h] * std::abs(q - k); });
@@ -97,7 +97,7 @@ TEST(Scores, UsersRules) {
 
 TEST(Scores, TheSchemaCarriesThemWhole) {
   for (const auto& [name, entry] : scores_registry().entries()) {
-    const auto& s = kShapes[0];
+    const auto& s = kScoreShapes[0];
     for (const auto& score : entry.samples(s)) {
       std::vector<Tensor> data;
       const Score chain = score + scores::slopes(at::ones({s.H}));

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fovea/blocks/stack.h"
+
+#include <set>
+
+#include "fovea/base/probe.h"
+#include "fovea/masks/padding.h"
+#include "fovea/masks/sliding_window.h"
+#include "fovea/positions/registry.h"
+#include "tests/gradient_check.h"
+
+namespace fovea {
+namespace {
+
+Stack make_stack(StackOptions options) {
+  at::manual_seed(3);
+  Stack stack(std::move(options));
+  stack->to(torch::kDouble);
+  stack->eval();
+  for (auto& item : stack->named_parameters())
+    if (item.key().find("position") == 0) item.value().data().mul_(20);  // fresh tables are small
+  return stack;
+}
+
+StackOptions decoder(const std::string& position, int64_t kv_heads = 0) {
+  return {.layers = 2,
+          .block = {.attention = {.width = 8, .heads = 4, .kv_heads = kv_heads}, .feed_forward = {.hidden = 12}},
+          .position = position,
+          .positions = {.max_positions = 16},
+          .causal = true,
+          .final_norm = true};
+}
+
+torch::Tensor some(torch::IntArrayRef sizes, double phase = 0) { return f64_input(sizes, phase).detach(); }
+bool close(const torch::Tensor& a, const torch::Tensor& b) { return torch::allclose(a, b, 1e-9, 1e-9); }
+
+TEST(Stack, CachedDecodingEqualsTheFullForward) {
+  const torch::NoGradGuard no_grad;
+  const auto x = some({2, 9, 8});
+  for (const auto& position : positions_registry().names()) {
+    for (const int64_t kv_heads : {4, 1}) {
+      const auto stack = make_stack(decoder(position, kv_heads));
+      const auto full = stack->forward(x);
+      DecoderState state;
+      int64_t done = 0;
+      for (const int64_t count : {4, 1, 2, 1, 1}) {
+        const auto y = stack->forward(x.slice(1, done, done + count), {.state = &state});
+        EXPECT_TRUE(close(y, full.slice(1, done, done + count))) << position << " at " << done;
+        done += count;
+        EXPECT_EQ(state.length(), done);
+      }
+      state.crop(5);
+      EXPECT_TRUE(close(stack->forward(x.slice(1, 5, 7), {.state = &state}), full.slice(1, 5, 7))) << position;
+    }
+  }
+}
+
+TEST(Stack, LeftPaddedRowsEqualSingleRunsAtEveryStep) {
+  const torch::NoGradGuard no_grad;
+  const auto x = some({2, 7, 8});
+  for (const auto& position : positions_registry().names()) {
+    const auto stack = make_stack(decoder(position));
+    const auto alone = stack->forward(x.slice(0, 1).slice(1, 2));
+    DecoderState state;
+    state.start = torch::tensor({0, 2}, torch::kLong);
+    std::vector<torch::Tensor> steps = {stack->forward(x.slice(1, 0, 4), {.state = &state})};
+    for (int64_t t = 4; t < 7; ++t) steps.push_back(stack->forward(x.slice(1, t, t + 1), {.state = &state}));
+    EXPECT_TRUE(close(torch::cat(steps, 1)[1].slice(0, 2), alone[0])) << position;
+    EXPECT_TRUE(close(stack->forward(x, {.start = state.start})[1].slice(0, 2), alone[0])) << position;
+  }
+}
+
+TEST(Stack, ASequenceDoesNotDependOnTheSideOfItsPadding) {
+  for (const auto& position : positions_registry().names()) {
+    auto options = decoder(position);
+    options.causal = false;
+    options.positions.bidirectional = true;
+    const auto stack = make_stack(options);
+    const auto x = some({1, 5, 8}), filler = some({1, 2, 8}, 9);
+    const auto alone = stack->forward(x);
+    const auto right = stack->forward(torch::cat({x, filler}, 1), {.lengths = torch::tensor({5}, torch::kLong)});
+    const auto left = stack->forward(torch::cat({filler, x}, 1), {.start = torch::tensor({2}, torch::kLong)});
+    EXPECT_TRUE(close(right.slice(1, 0, 5), alone)) << position;
+    EXPECT_TRUE(close(left.slice(1, 2), alone)) << position;
+  }
+}
+
+// Padding hides positions 1 … 5 of every sample: the output keeps its length, and training (without dropout) equals
+// evaluation.
+TEST(Stack, EvaluationWithPaddingKeepsTheLength) {
+  auto stack = make_stack({.layers = 2, .block = {.attention = {.width = 8, .heads = 2}, .pre_norm = false}});
+  const auto x = some({3, 6, 8});
+  const StackInput in{.lengths = torch::ones({3}, torch::kLong)};
+  torch::Tensor evaluated;
+  {
+    const torch::NoGradGuard no_grad;
+    evaluated = stack->forward(x, in);
+  }
+  stack->train();
+  EXPECT_EQ(evaluated.sizes(), x.sizes());
+  EXPECT_TRUE(torch::equal(stack->forward(x, in).slice(1, 0, 1), evaluated.slice(1, 0, 1)));
+}
+
+TEST(Stack, DecoderWithMemoryAndCachesEqualsTheFullForward) {
+  const torch::NoGradGuard no_grad;
+  auto options = decoder("t5_bias");
+  options.block.cross_attention = true;
+  options.block.attention.memory_width = 6;
+  const auto stack = make_stack(options);
+  const auto x = some({2, 5, 8}), memory = some({2, 4, 6}, 1);
+  const auto lengths = torch::tensor({4, 2}, torch::kLong);
+  const auto full = stack->forward(x, {.memory = memory, .memory_lengths = lengths});
+  EXPECT_TRUE(close(full[1], stack->forward(x.slice(0, 1), {.memory = memory.slice(0, 1).slice(1, 0, 2)})[0]));
+  DecoderState state;
+  state.memory = memory;
+  state.memory_lengths = lengths;
+  for (int64_t t = 0; t < 5; ++t)
+    EXPECT_TRUE(close(stack->forward(x.slice(1, t, t + 1), {.state = &state}), full.slice(1, t, t + 1)));
+}
+
+TEST(Stack, ReorderedStatesGoOnAsTheirRows) {
+  const torch::NoGradGuard no_grad;
+  auto options = decoder("rope");
+  options.block.cross_attention = true;
+  const auto stack = make_stack(options);
+  const auto x = some({3, 5, 8}), memory = some({3, 4, 8}, 1);
+  const auto rows = torch::tensor({2, 0, 0}, torch::kLong);
+  DecoderState state;
+  state.memory = memory;
+  state.start = torch::tensor({0, 1, 2}, torch::kLong);
+  stack->forward(x.slice(1, 0, 4), {.state = &state});
+  state.reorder(rows);
+  const auto y = stack->forward(x.slice(1, 4), {.state = &state});
+  const auto expected_x = torch::cat({x.slice(1, 0, 4).index_select(0, rows), x.slice(1, 4)}, 1);
+  const auto wanted = stack->forward(
+      expected_x, {.start = torch::tensor({2, 0, 0}, torch::kLong), .memory = memory.index_select(0, rows)});
+  EXPECT_TRUE(close(y, wanted.slice(1, 4)));
+}
+
+TEST(Stack, SlidingWindowsGoWithCaches) {
+  const torch::NoGradGuard no_grad;
+  const auto stack = make_stack(decoder("rope"));
+  const auto x = some({1, 10, 8});
+  const auto full = stack->forward(x, {.mask = masks::sliding_window(3)});
+  DecoderState state;
+  for (int64_t t = 0; t < 10; ++t)
+    EXPECT_TRUE(close(stack->forward(x.slice(1, t, t + 1), {.mask = masks::sliding_window(3), .state = &state}),
+                      full.slice(1, t, t + 1)));
+}
+
+TEST(Stack, CausalMeansThatNoTokenSeesALaterOne) {
+  const auto stack = make_stack(decoder("learned"));
+  auto x = some({1, 6, 8});
+  const auto before = stack->forward(x);
+  x[0][4][0] += 1;  // one channel: a norm would not see the same shift of all
+  const auto after = stack->forward(x);
+  EXPECT_TRUE(torch::equal(after.slice(1, 0, 4), before.slice(1, 0, 4)));
+  EXPECT_FALSE(torch::allclose(after.slice(1, 4), before.slice(1, 4)));
+}
+
+TEST(Stack, ProbesSeeEveryPart) {
+  auto options = decoder("none");
+  options.block.cross_attention = true;
+  const auto stack = make_stack(options);
+  std::set<std::string> names;
+  const auto probe = Probe::on("*", [&](std::string_view name, const torch::Tensor&) { names.emplace(name); });
+  const auto x = some({1, 3, 8});
+  const auto watched = stack->forward(x, {.memory = x});
+  std::set<std::string> wanted;
+  for (const std::string layer : {"layers.0.", "layers.1."})
+    for (const char* part : {"attention.weights", "cross_attention.weights", "feed_forward.output", "output"})
+      wanted.insert(layer + part);
+  EXPECT_EQ(names, wanted);
+}
+
+TEST(Stack, EmbeddingsAreNormedAfterTheirPositions) {
+  auto options = decoder("learned");
+  options.embed_norm = true;
+  options.final_norm = false;
+  const auto stack = make_stack(options);
+  const auto x = some({1, 3, 8});
+  auto y = stack->embed_norm->forward(stack->position->embed(x, {}));
+  for (const auto& block : stack->layers) y = block->forward(y, {.mask = Mask::leaf("causal", {0})});
+  EXPECT_TRUE(close(stack->forward(x), y));
+}
+
+// One table for all layers gathers the gradients of all.
+TEST(Stack, GradientsOfSharedPositions) {
+  for (const char* position : {"t5_bias", "learned", "rope"}) {
+    auto options = decoder(position, 2);
+    options.block.feed_forward.activation = "gelu";
+    auto stack = make_stack(options);
+    const auto x = f64_input({2, 3, 8});
+    const auto leaves = f64_leaves(*stack, {x});
+    expect_gradients(
+        [&] {
+          return stack->forward(x, {.start = torch::tensor({0, 1}, torch::kLong)});
+        },
+        leaves, 1e-5, 4);
+  }
+}
+
+TEST(Stack, NamesOfParameters) {
+  const auto stack = make_stack(decoder("learned"));
+  const auto named = stack->named_parameters();
+  for (const char* name : {"position.weight", "layers.1.attention.query.weight", "layers.0.attention_norm.bias",
+                           "layers.0.feed_forward.down.weight", "final_norm.weight"})
+    EXPECT_TRUE(named.contains(name)) << name;
+}
+
+TEST(Stack, Errors) {
+  const auto stack = make_stack(decoder("learned"));
+  EXPECT_NE(error_of([&] {
+              stack->forward(some({1, 17, 8}));
+            }).find("17 tokens does not fit the 16 positions"),
+            std::string::npos);
+  DecoderState state;
+  stack->forward(some({1, 16, 8}), {.state = &state});
+  EXPECT_NE(error_of([&] { stack->forward(some({1, 1, 8}), {.state = &state}); }).find("17 tokens"), std::string::npos);
+  EXPECT_EQ(state.length(), 16);  // nothing was appended
+  EXPECT_NE(error_of([&] { stack->forward(some({1, 4, 6})); }).find("with C = 8"), std::string::npos);
+  state = {};
+  state.self.resize(3);
+  EXPECT_NE(error_of([&] {
+              stack->forward(some({1, 4, 8}), {.state = &state});
+            }).find("caches of 3 layers, wanted 2"),
+            std::string::npos);
+  EXPECT_NE(
+      error_of([] { Stack({.layers = 0, .block = {.attention = {.width = 8, .heads = 2}}}); }).find("layers is 0"),
+      std::string::npos);
+  EXPECT_NE(error_of([] {
+              Stack({.layers = 1, .block = {.attention = {.width = 8, .heads = 2, .position = "rope"}}});
+            }).find("its own `position`"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace fovea
