@@ -14,7 +14,7 @@ namespace fovea {
 
 struct TextPair {
   std::string source, target;
-  int64_t line = 0;  // in its file, from 1
+  std::string where;  // "pairs.tsv:12", for errors
 };
 
 // pairs.tsv: UTF-8, a pair a line, `source<TAB>target`, no header, no quoting; empty lines are skipped. Error(kInput)
