@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fovea/loss/evaluate.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/grad_mode.h>
+
+#include <cmath>
+#include <mutex>
+#include <numbers>
+
+#include "fovea/base/check.h"
+
+namespace fovea {
+namespace {
+
+class EvaluationMode {
+ public:
+  explicit EvaluationMode(ModelImpl& model)
+      : model_(model), was_training_(model.is_training()), generator_(at::detail::getDefaultCPUGenerator()) {
+    const std::lock_guard lock(generator_.mutex());
+    state_ = generator_.get_state();
+    model_.eval();
+  }
+  ~EvaluationMode() {
+    model_.train(was_training_);
+    const std::lock_guard lock(generator_.mutex());
+    generator_.set_state(state_);
+  }
+
+ private:
+  ModelImpl& model_;
+  bool was_training_;
+  at::Generator generator_;
+  at::Tensor state_;
+  const at::NoGradGuard no_grad_;
+};
+
+}  // namespace
+
+double Evaluation::perplexity() const { return std::exp(loss); }
+double Evaluation::bits_per_token() const { return loss / std::numbers::ln2; }
+double Evaluation::bits_per_character(double characters_per_token) const {
+  return bits_per_token() / characters_per_token;
+}
+
+std::optional<Evaluation> evaluate(ModelImpl& model, Dataset& dataset, const std::function<bool()>& stop) {
+  const EvaluationMode mode(model);
+  double sum = 0;  // f64: a million tokens' losses
+  Evaluation out;
+  const int64_t batches = dataset.batch_count(0);
+  for (int64_t i = 0; i < batches; ++i) {
+    if (stop && stop()) return std::nullopt;
+    const LossSum loss = model.loss(dataset.batch(0, i));
+    sum += loss.sum.item<double>();
+    out.tokens += loss.count;
+  }
+  FOVEA_CHECK_INPUT(out.tokens > 0, "nothing to evaluate: no label of the dataset counts");
+  out.loss = sum / double(out.tokens);
+  return out;
+}
+
+}  // namespace fovea

@@ -1,0 +1,130 @@
+// For tests only: a model of a few hundred numbers, with dropout, that trains in microseconds, and data to go with it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "fovea/base/error.h"
+#include "fovea/data/random.h"
+#include "fovea/data/windows.h"
+#include "fovea/models/model.h"
+#include "fovea/ops/cross_entropy.h"
+#include "fovea/train/trainer.h"
+
+namespace fovea::toy {
+
+// Predicts the next token from the present one: embedding, scale, dropout, output.
+class BigramImpl : public ModelImpl {
+ public:
+  explicit BigramImpl(int64_t vocabulary, int64_t width = 8, double dropout = 0.1) : dropout_(dropout) {
+    embedding_ = register_parameter("embedding_weight", at::empty({vocabulary, width}));
+    scale_ = register_parameter("scale", at::empty({width}));
+    output_ = register_parameter("output", at::empty({vocabulary, width}));
+    bias_ = register_parameter("bias", at::empty({vocabulary}));
+    initialize();
+  }
+  void initialize() override {
+    const at::NoGradGuard no_grad;
+    embedding_.normal_();
+    scale_.fill_(1);
+    output_.normal_(0, 0.3);
+    bias_.zero_();
+  }
+  LossSum loss(const Batch& batch, double label_smoothing = 0) override {
+    Tensor hidden = at::embedding(embedding_, batch.ids) * scale_;  // [B, T, C]
+    hidden = at::dropout(hidden, dropout_, is_training());
+    const Tensor logits = at::linear(hidden, output_, bias_) * factor;  // [B, T, V]
+    ++losses;
+    const auto out = cross_entropy_sum(logits, batch.labels, label_smoothing);
+    return {out.sum, out.count};
+  }
+  std::string type() const override { return "bigram"; }
+  nlohmann::json config() const override { return {{"model_type", "bigram"}}; }
+  std::vector<TensorName> tensor_names() const override {
+    std::vector<TensorName> out;
+    for (const auto& item : named_parameters()) out.push_back({.stored = item.key(), .ours = {item.key()}});
+    return out;
+  }
+  int64_t vocab_size() const override { return embedding_.size(0); }
+  int64_t max_positions() const override { return 64; }
+
+  double factor = 1;   // infinity makes the loss one that is not finite
+  int64_t losses = 0;  // calls of loss()
+
+ private:
+  double dropout_;
+  Tensor embedding_, scale_, output_, bias_;
+};
+
+constexpr int64_t kVocabulary = 11;
+
+inline std::shared_ptr<BigramImpl> model(int64_t width = 8, double dropout = 0.1) {
+  at::manual_seed(11);
+  return std::make_shared<BigramImpl>(kVocabulary, width, dropout);
+}
+
+// A stream in which the next token is mostly the present one plus three.
+inline std::vector<TokenId> stream(int64_t size, uint64_t seed) {
+  std::vector<TokenId> out{0};
+  while (int64_t(out.size()) < size) {
+    const uint64_t i = out.size();
+    const bool jump = random_below(4, seed, 0, i) == 0;
+    out.push_back(TokenId(jump ? random_below(kVocabulary, seed, 1, i) : (out.back() + 3) % kVocabulary));
+  }
+  return out;
+}
+
+inline TrainParts parts(std::shared_ptr<BigramImpl> of = model()) {
+  TrainParts out;
+  out.model = std::move(of);
+  out.train = std::make_shared<TokenWindows>(stream(700, 1), WindowOptions{.context = 16, .batch_size = 4, .seed = 5});
+  out.validation = std::make_shared<TokenWindows>(
+      stream(200, 2), WindowOptions{.context = 16, .batch_size = 8, .order = WindowOrder::kConsecutive});
+  out.characters_per_token = 2;
+  return out;
+}
+
+inline TrainOptions options(const std::filesystem::path& out) {
+  TrainOptions o;
+  o.optim.learning_rate = 0.02;
+  o.schedule = {.name = "cosine", .warmup = 5, .min_ratio = 0.1};
+  o.train.out = out.string();
+  o.train.steps = 40;
+  o.train.validate_every = 10;
+  o.train.checkpoint_every = 7;
+  return o;
+}
+
+// A folder of the test's own, removed at its end.
+class Folder : public ::testing::Test {
+ protected:
+  Folder() {
+    const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
+    folder_ = std::filesystem::temp_directory_path() /
+              ("fovea_" + std::string(info->test_suite_name()) + "_" + info->name() + "_" + std::to_string(::getpid()));
+    std::filesystem::create_directories(folder_);
+  }
+  ~Folder() override { std::filesystem::remove_all(folder_); }
+  std::filesystem::path folder_;
+};
+
+template <class Call>
+void expect_error(Call call, ErrorKind kind, const std::string& part) {
+  try {
+    call();
+    ADD_FAILURE() << "no error; wanted: " << part;
+  } catch (const Error& error) {
+    EXPECT_EQ(int(error.kind()), int(kind)) << error.what();
+    EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace fovea::toy
