@@ -144,8 +144,7 @@ class Search {
 };
 
 // Running beams become the rows of the model's batch, in order. Returns their newest tokens.
-std::vector<int64_t> regroup(const GenerativeModelImpl& model, std::vector<Search*>& searches, DecoderState& state,
-                             int64_t rows) {
+std::vector<int64_t> regroup(std::vector<Search*>& searches, DecoderState& state, at::Device device, int64_t rows) {
   std::vector<int64_t> parents, newest;
   bool moved = false;
   for (Search* search : searches)
@@ -155,7 +154,7 @@ std::vector<int64_t> regroup(const GenerativeModelImpl& model, std::vector<Searc
       beam.place = int64_t(newest.size());
       newest.push_back(beam.answer.tokens.back());
     }
-  if (moved || int64_t(parents.size()) != rows) state.reorder(integers(model, parents));
+  if (moved || int64_t(parents.size()) != rows) state.reorder(integers(parents, device));
   return newest;
 }
 
@@ -170,13 +169,14 @@ std::vector<Generated> beam_search(const GenerativeModelImpl& model, const std::
                           room_after(model, int64_t(prompts[row].size())), options, rules, tokenizer);
   std::vector<Search*> live;
   for (Search& search : searches) live.push_back(&search);
+  const at::Device device = start.logits.device();
   while (true) {
     const NextTokenScores scores(start.logits);
     for (Search* search : live) search->advance(scores);
     std::erase_if(live, [](Search* search) { return search->running().empty(); });
     if (live.empty()) break;
-    const std::vector<int64_t> newest = regroup(model, live, start.state, scores.rows());
-    start.logits = model.step(integers(model, newest).unsqueeze(1), start.state, true);  // [N, 1, V]
+    const std::vector<int64_t> newest = regroup(live, start.state, device, scores.rows());
+    start.logits = model.step(integers(newest, device).unsqueeze(1), start.state, true);  // [N, 1, V]
   }
   std::vector<Generated> out;
   for (Search& search : searches)

@@ -42,16 +42,17 @@ class Decoding {
   // Takes a token in every row, then steps, until every row has ended.
   void run(const GenerativeModelImpl& model, Prefill start) {
     result_.rows.resize(rows_.size());
+    const at::Device device = start.logits.device();
     while (true) {
       const NextTokenScores scores(start.logits);
       for (size_t place = 0; place < rows_.size(); ++place) take(rows_[place], scores, int64_t(place));
       const std::vector<int64_t> kept = drop_ended();
       if (kept.empty()) return;
       // Ended rows leave the batch: they cost nothing, and never reach positions that the model does not have.
-      if (int64_t(kept.size()) < scores.rows()) start.state.reorder(integers(model, kept));
+      if (int64_t(kept.size()) < scores.rows()) start.state.reorder(integers(kept, device));
       std::vector<int64_t> newest;
       for (const Row& row : rows_) newest.push_back(row.history.back());
-      start.logits = model.step(integers(model, newest).unsqueeze(1), start.state, true);  // [N, 1, V]
+      start.logits = model.step(integers(newest, device).unsqueeze(1), start.state, true);  // [N, 1, V]
     }
   }
 

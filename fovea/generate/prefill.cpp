@@ -37,19 +37,18 @@ void check_ids(const GenerativeModelImpl& model, const GenerateOptions& options)
 }
 
 // Rows of one length: padding before (`left`) or after the prompt.
-at::Tensor batch_of(const GenerativeModelImpl& model, const std::vector<std::vector<int64_t>>& prompts, int64_t longest,
-                    int64_t padding, bool left) {
+at::Tensor batch_of(const std::vector<std::vector<int64_t>>& prompts, int64_t longest, int64_t padding, bool left) {
   std::vector<int64_t> ids(prompts.size() * longest, padding);
   for (size_t row = 0; row < prompts.size(); ++row)
     std::copy(prompts[row].begin(), prompts[row].end(),
               ids.begin() + row * longest + (left ? longest - prompts[row].size() : 0));
-  return integers(model, ids).view({int64_t(prompts.size()), longest});  // [B, longest]
+  return at::tensor(ids, at::kLong).view({int64_t(prompts.size()), longest});  // [B, longest]
 }
 
 }  // namespace
 
-at::Tensor integers(const GenerativeModelImpl& model, const std::vector<int64_t>& values) {
-  return at::tensor(values, at::kLong).to(device_of(model));
+at::Tensor integers(const std::vector<int64_t>& values, at::Device device) {
+  return at::tensor(values, at::kLong).to(device);
 }
 
 int64_t room_after(const GenerativeModelImpl& model, int64_t prompt_length) {
@@ -71,17 +70,18 @@ Prefill prefill(const GenerativeModelImpl& model, const std::vector<std::vector<
   for (const auto& prompt : prompts) lengths.push_back(int64_t(prompt.size()));
   const int64_t longest = *std::max_element(lengths.begin(), lengths.end());
   const bool left = !model.has_encoder();
-  const at::Tensor ids = batch_of(model, prompts, longest, options.padding(), left);
+  const at::Device device = device_of(model);
+  const at::Tensor ids = batch_of(prompts, longest, options.padding(), left).to(device);
   Prefill out;
   if (model.has_encoder()) {
-    out.state = model.begin(ids, integers(model, lengths));
+    out.state = model.begin(ids, integers(lengths, device));
     out.logits = model.step(at::full_like(ids.narrow(1, 0, 1), options.start_id), out.state, true);
   } else {
     out.state = model.begin();
     std::vector<int64_t> starts;
     for (int64_t length : lengths) starts.push_back(longest - length);
     if (std::any_of(starts.begin(), starts.end(), [](int64_t start) { return start > 0; }))
-      out.state.start = integers(model, starts);
+      out.state.start = integers(starts, device);
     out.logits = model.step(ids, out.state, true);
   }
   return out;

@@ -25,8 +25,8 @@ void check_call(const GenerativeModelImpl& model, const std::vector<std::vector<
 Prefill prefill(const GenerativeModelImpl& model, const std::vector<std::vector<int64_t>>& prompts,
                 const GenerateOptions& options);
 
-// int64 [N] on the model's device.
-at::Tensor integers(const GenerativeModelImpl& model, const std::vector<int64_t>& values);
+// int64 [N].
+at::Tensor integers(const std::vector<int64_t>& values, at::Device device);
 
 // How many tokens a row may still write after a prompt of this length. The last one needs no position: nothing reads
 // it.

@@ -55,7 +55,7 @@ class StripAccents : public Normalizer {
     const std::string& old = text.text();
     for (const char *p = old.data(), *end = p + old.size(); p < end;) {
       const auto begin = static_cast<size_t>(p - old.data());
-      const bool mark = (category_of(next_character(p)) & (CategorySet{1} << UTF8PROC_CATEGORY_MN)) != 0;
+      const bool mark = is_mark(next_character(p));
       if (mark) marks.push_back({begin, static_cast<size_t>(p - old.data())});
     }
     text.replace(marks, "");

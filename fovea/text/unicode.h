@@ -38,6 +38,13 @@ inline bool is_white_space(char32_t c) {
 // \w of UTS 18: letters, marks, decimal and letter-like numbers, connectors, joiners.
 bool is_word(char32_t c);
 
+// The package normalises by the tables of Unicode 9: what came later has neither combining class nor decomposition
+// there. True for those among the later characters that have one today.
+bool is_younger_than_forms(char32_t c);
+
+// Marks (M*) of Unicode 9.
+bool is_mark(char32_t c);
+
 // ASCII punctuation and symbols, and what was punctuation (P*) when the `tokenizers` package froze its table: later
 // additions to Unicode are missing there, so they are missing here.
 bool is_punctuation(char32_t c);

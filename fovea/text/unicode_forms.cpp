@@ -19,7 +19,11 @@ struct Unit {
   int surplus;
 };
 
-int combining_class(char32_t c) { return utf8proc_get_property(static_cast<utf8proc_int32_t>(c))->combining_class; }
+int combining_class(char32_t c) {
+  if (c < 0x300) return 0;
+  const int value = utf8proc_get_property(static_cast<utf8proc_int32_t>(c))->combining_class;
+  return value != 0 && is_younger_than_forms(c) ? 0 : value;
+}
 
 std::vector<Unit> decompose(const std::string& text, bool compatible) {
   const int options = UTF8PROC_DECOMPOSE | (compatible ? UTF8PROC_COMPAT : 0);
@@ -27,6 +31,10 @@ std::vector<Unit> decompose(const std::string& text, bool compatible) {
   out.reserve(text.size());
   for (const char *p = text.data(), *end = p + text.size(); p < end;) {
     const char32_t c = next_character(p);
+    if (c < 0x80 || is_younger_than_forms(c)) {
+      out.push_back({c, 0, 0});
+      continue;
+    }
     utf8proc_int32_t parts[32];  // the longest decomposition has 18
     int boundary = 0;
     const auto count = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(c), parts, 32,
@@ -54,7 +62,7 @@ void reorder(std::vector<Unit>& units) {
 
 // The character that `first` and `second` compose to, or 0.
 char32_t composition(char32_t first, char32_t second) {
-  if (second < 0x300) return 0;  // no composition ends in ASCII or Latin
+  if (second < 0x300 || is_younger_than_forms(second)) return 0;  // no composition ends in ASCII or Latin
   utf8proc_int32_t pair[2] = {static_cast<utf8proc_int32_t>(first), static_cast<utf8proc_int32_t>(second)};
   const int options = UTF8PROC_COMPOSE | UTF8PROC_STABLE;
   const auto count = utf8proc_normalize_utf32(pair, 2, static_cast<utf8proc_option_t>(options));

@@ -122,7 +122,7 @@ def seen(page, record, tmp_path_factory):
     (work / "page.html").write_text(html[:end] + drive + html[end:], "utf-8")
     done = subprocess.run(
         [browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
-         "--disable-background-networking", "--disable-component-update", "--disable-default-apps", "--disable-extensions",
+         "--disable-background-networking", "--disable-component-update", "--host-resolver-rules=MAP * ~NOTFOUND",
          f"--user-data-dir={work / 'profile'}", f"--log-net-log={work / 'net.json'}", "--enable-logging=stderr",
          "--window-size=1280,900", "--virtual-time-budget=3000", "--dump-dom", f"file://{work / 'page.html'}"],
         capture_output=True, text=True, timeout=300)
@@ -135,8 +135,9 @@ def seen(page, record, tmp_path_factory):
 
 
 def requested_urls(log):
-    text = log.read_text("utf-8", "replace") if log.is_file() else ""
-    return [url for url in re.findall(r'"url":"([^"]*)"', text) if not url.startswith(("file:", "data:", "chrome", "devtools:", "blob:"))]
+    """What the page asked for, as Chromium's network log has it; the browser's own requests have no origin."""
+    requests = re.findall(r'"initiator":"([^"]*)"[^{}]*"url":"([^"]*)"', log.read_text("utf-8", "replace"))
+    return [url for origin, url in requests if origin != "not an origin" and not url.startswith(("file:", "data:"))]
 
 
 def hovers(record):

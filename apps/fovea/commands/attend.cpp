@@ -1,0 +1,101 @@
+// `fovea attend`: where every head looks while the model reads a text, as a page or as numbers.
+// SPDX-License-Identifier: Apache-2.0
+#include <ATen/ops/tensor.h>
+#include <c10/core/InferenceMode.h>
+
+#include "apps/fovea/commands/registry.h"
+#include "apps/fovea/machine.h"
+#include "apps/fovea/model_folder.h"
+#include "apps/fovea/output.h"
+#include "fovea/base/check.h"
+#include "fovea/base/utf8.h"
+#include "fovea/generate/generate.h"
+#include "fovea/view/page.h"
+#include "fovea/view/recorder.h"
+
+namespace fovea {
+namespace {
+
+at::Tensor row_of(const std::vector<int64_t>& ids) { return at::tensor(ids, at::kLong).unsqueeze(0); }  // [1, T]
+
+struct Attend {
+  std::string folder_path, text, target, page;
+  bool json = false;
+  ThreadsOption threads;
+
+  void declare(CommandLine& line) {
+    line.option("-m,--model", "DIR", folder_path, "model folder", Need::kRequired);
+    line.positional("TEXT", text, "what the model reads");
+    line.option("--target", "TEXT", target, "encoder-decoder: what it has written [its own best answer]");
+    line.option("-o,--out", "FILE", page, "HTML page to write; opens without a network");
+    line.flag("--json", json, "the record on standard output (docs/view.md)");
+    threads.declare(line);
+  }
+
+  int run() {
+    FOVEA_CHECK_CONFIG(json || !page.empty(), "wanted --out FILE, --json or both");
+    threads.apply();
+    const ModelFolder folder = open_model_folder(folder_path);
+    const GenerativeModel model = writing_model(folder);
+    FOVEA_CHECK_CONFIG(target.empty() || model->has_encoder(), "--target is for an encoder-decoder; this is a ",
+                       model->type());
+    const std::vector<int64_t> ids = prompt_ids(folder, text, "the text");
+    const c10::InferenceMode inference;
+    const AttentionRecord record =
+        model->has_encoder() ? watch_both(folder, *model, ids) : watch_one(folder, *model, ids);
+    if (!page.empty()) write_page(page, record);
+    if (json)
+      output().line(to_json(record));
+    else
+      output().line(detail::concat("saved ", page, " (", record.maps.size(), " layers, ", ids.size(), " tokens)"));
+    return 0;
+  }
+
+  static AttentionRecord watch_one(const ModelFolder& folder, const GenerativeModelImpl& model,
+                                   const std::vector<int64_t>& ids) {
+    Recorder recorder(folder.path.native(), token_texts(folder.tokenizer, ids));
+    DecoderState state = model.begin();
+    model.step(row_of(ids), state, true);
+    return recorder.finish();
+  }
+
+  AttentionRecord watch_both(const ModelFolder& folder, const GenerativeModelImpl& model,
+                             const std::vector<int64_t>& source) const {
+    FOVEA_CHECK_INPUT(folder.start_id.has_value(), folder.path.native(),
+                      ": neither config.json nor the tokenizer names the token that a target starts with");
+    std::vector<int64_t> ids{*folder.start_id};
+    for (const int64_t id : target.empty() ? own_answer(folder, model, source) : target_ids(folder)) ids.push_back(id);
+    FOVEA_CHECK_INPUT(int64_t(ids.size()) <= model.max_positions(), "the target has ", ids.size(),
+                      " tokens, the model has ", model.max_positions(), " positions");
+    Recorder recorder(folder.path.native(), token_texts(folder.tokenizer, source), token_texts(folder.tokenizer, ids));
+    DecoderState state = model.begin(row_of(source), at::tensor({int64_t(source.size())}, at::kLong));
+    model.step(row_of(ids), state, true);
+    return recorder.finish();
+  }
+
+  std::vector<int64_t> target_ids(const ModelFolder& folder) const {
+    check_utf8(target, "--target");
+    return folder.tokenizer.ids(target, {.add_special_tokens = false, .truncate = false, .pad = false});
+  }
+
+  // What the model itself would write, without the end token.
+  static std::vector<int64_t> own_answer(const ModelFolder& folder, const GenerativeModelImpl& model,
+                                         const std::vector<int64_t>& source) {
+    GenerateOptions options;
+    options.end_ids = folder.end_ids;
+    options.start_id = *folder.start_id;
+    Generated answer = std::move(generate(model, {source}, options).rows[0]);
+    if (answer.finish == Finish::kEnd) answer.tokens.pop_back();
+    if (int64_t(answer.tokens.size()) >= model.max_positions()) answer.tokens.resize(size_t(model.max_positions()) - 1);
+    return answer.tokens;
+  }
+};
+
+}  // namespace
+
+void register_commands_attend(CommandsRegistry& registry) {
+  registry.add("attend", command<Attend>("where every head of a model looks, as a page",
+                                         "fovea attend --model runs/kjv/best \"In the beginning\" -o look.html"));
+}
+
+}  // namespace fovea

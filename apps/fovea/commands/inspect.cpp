@@ -1,0 +1,159 @@
+// `fovea inspect`: what a model folder or a safetensors file holds, and whether configuration, weights and tokenizer
+// fit. SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "apps/fovea/commands/registry.h"
+#include "apps/fovea/exit_codes.h"
+#include "apps/fovea/model_folder.h"
+#include "apps/fovea/output.h"
+#include "apps/fovea/terminal.h"
+#include "fovea/base/check.h"
+#include "fovea/base/utf8.h"
+#include "fovea/io/json.h"
+#include "fovea/models/pretrained.h"
+#include "fovea/models/registry.h"
+#include "fovea/text/tokenizer.h"
+
+namespace fovea {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+Json describe_weights(const SafetensorsFolder& weights) {
+  Json out;
+  Json tensors = Json::array();
+  std::set<std::string> files, types;
+  uint64_t bytes = 0, numbers = 0;
+  for (const std::string& name : weights.names()) {
+    const TensorInfo& info = weights.info(name);
+    uint64_t count = 1;
+    for (const int64_t size : info.shape) count *= uint64_t(size);
+    const std::string file = weights.file(name).path().filename().native();
+    const std::string type(safetensors_dtype(info.dtype));
+    tensors.push_back(
+        {{"name", name}, {"dtype", type}, {"shape", info.shape}, {"bytes", info.end - info.begin}, {"file", file}});
+    bytes += info.end - info.begin;
+    numbers += count;
+    files.insert(file);
+    types.insert(type);
+  }
+  out["files"] = files;
+  out["dtypes"] = types;
+  out["numbers"] = numbers;
+  out["bytes"] = bytes;
+  out["metadata"] = weights.files().empty() ? Metadata() : weights.files().front().metadata();
+  out["tensors"] = std::move(tensors);
+  return out;
+}
+
+// Fills "model" and "problems": a bad part does not hide the others.
+void describe_model(const fs::path& folder, const SafetensorsFolder& weights, Json& out) {
+  Json& problems = out["problems"];
+  Model model;
+  try {
+    model = make_model(read_json(folder / "config.json", "model configuration"));
+    const LoadReport report = load_weights(*model, weights);
+    out["model"] = {{"type", model->type()},
+                    {"parameters", model->parameter_count()},
+                    {"vocab_size", model->vocab_size()},
+                    {"positions", model->max_positions()}};
+    out["missing"] = report.missing;
+    out["unexpected"] = report.unexpected;
+    out["misshaped"] = report.misshaped;
+    if (!report.good()) problems.push_back("the weights do not fit config.json: " + report.text());
+  } catch (const Error& error) {
+    problems.push_back(error.what());
+  }
+  if (!fs::exists(folder / "tokenizer.json") && !fs::exists(folder / "vocab.json")) return;
+  try {
+    const Tokenizer tokenizer = Tokenizer::load(folder);
+    out["tokenizer"] = {{"vocab_size", tokenizer.vocab_size()}, {"end_id", tokenizer.end_id()}};
+    if (model && tokenizer.end_id() > model->vocab_size())
+      problems.push_back(detail::concat("the tokenizer has ids up to ", tokenizer.end_id() - 1,
+                                        ", the model's vocabulary has ", model->vocab_size(), " tokens"));
+  } catch (const Error& error) {
+    problems.push_back(error.what());
+  }
+}
+
+std::string list_of(const Json& values) {
+  std::string out;
+  for (const auto& value : values) out += (out.empty() ? "" : ", ") + value.get<std::string>();
+  return out;
+}
+
+void print_model(const Json& facts) {
+  if (facts.contains("model")) {
+    const Json& model = facts["model"];
+    output().line("model      " + model["type"].get<std::string>() + " · " +
+                  short_number(model["parameters"].get<double>()) + " parameters · vocabulary " +
+                  model["vocab_size"].dump() + " · " + model["positions"].dump() + " positions");
+  }
+  if (facts.contains("tokenizer")) output().line("tokenizer  " + facts["tokenizer"]["vocab_size"].dump() + " tokens");
+  if (facts.contains("config"))
+    for (const auto& [key, value] : facts["config"].items()) output().line("config     " + key + " = " + value.dump());
+}
+
+void print(const Json& facts) {
+  const Json& weights = facts["weights"];
+  print_model(facts);
+  output().line("weights    " + list_of(weights["files"]) + " · " + std::to_string(weights["tensors"].size()) +
+                " tensors · " + short_number(weights["numbers"].get<double>()) + " numbers · " +
+                short_number(weights["bytes"].get<double>()) + "B · " + list_of(weights["dtypes"]));
+  size_t widest = 0;
+  for (const Json& tensor : weights["tensors"])
+    widest = std::max(widest, count_code_points(tensor["name"].get_ref<const std::string&>()));
+  for (const Json& tensor : weights["tensors"]) {
+    const auto& name = tensor["name"].get_ref<const std::string&>();
+    output().line("  " + name + std::string(widest - count_code_points(name) + 2, ' ') +
+                  tensor["dtype"].get<std::string>() + "  " + tensor["shape"].dump());
+  }
+  if (!facts.contains("problems")) return;
+  for (const Json& problem : facts["problems"]) output().line("problem    " + problem.get<std::string>());
+  if (facts["problems"].empty()) output().line("fits       configuration, weights and tokenizer agree");
+}
+
+struct Inspect {
+  std::string path;
+  bool json = false;
+
+  void declare(CommandLine& line) {
+    line.positional("DIR|FILE.safetensors", path, "model folder, or one file of weights");
+    line.flag("--json", json, "one JSON object (docs/json.md)");
+  }
+
+  int run() {
+    FOVEA_CHECK_INPUT(fs::exists(path), path, ": no such folder or file");
+    const bool folder = fs::is_directory(path);
+    if (folder) check_is_model_folder(path);
+    const SafetensorsFolder weights(path);
+    Json facts;
+    facts["path"] = path;
+    facts["weights"] = describe_weights(weights);
+    if (folder) {
+      facts["problems"] = Json::array();
+      describe_model(path, weights, facts);
+      if (fs::exists(fs::path(path) / "config.json"))
+        facts["config"] = Json(read_json(fs::path(path) / "config.json", "model configuration"));
+    }
+    if (json)
+      output().line(facts.dump(-1, ' ', false, Json::error_handler_t::replace));
+    else
+      print(facts);
+    return folder && !facts["problems"].empty() ? kExitBadInput : kExitDone;
+  }
+};
+
+}  // namespace
+
+void register_commands_inspect(CommandsRegistry& registry) {
+  registry.add("inspect", command<Inspect>("what a model folder or a safetensors file holds",
+                                           "fovea inspect runs/kjv/best\n"
+                                           "fovea inspect model.safetensors --json"));
+}
+
+}  // namespace fovea

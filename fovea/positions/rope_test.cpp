@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fovea/positions/rope.h"
+
+#include "tests/gradient_check.h"
+
+namespace fovea {
+namespace {
+
+// One vector at one position.
+torch::Tensor turn(const Position& rope, const torch::Tensor& x, int64_t position) {
+  const auto q = x.view({1, 1, 1, -1});
+  return rope->rotate(q, q, Positions(position)).first.flatten();
+}
+
+// Halves pairs channel i with i + R/2: from channel 1 of width 32, channel 1 shows the cosine, channel 17 the sine.
+TEST(Rope, AnglesAreExactAtLargePositionsWhateverTheType) {
+  const auto rope = make_position("rope", {.head_width = 32});
+  const double angle = 1857 * std::pow(10000.0, -2.0 / 32);
+  EXPECT_NEAR(angle, 1044.2678, 1e-4);
+  rope->to(torch::kBFloat16);
+  for (const auto type : {torch::kDouble, torch::kFloat, torch::kBFloat16, torch::kHalf}) {
+    const auto unit = torch::zeros({32}).index_fill_(0, torch::tensor({1}), 1).to(type);
+    const auto y = turn(rope, unit, 1857);
+    EXPECT_EQ(y.scalar_type(), type);
+    EXPECT_NEAR(y[1].item<double>(), 0.3067, type == torch::kBFloat16 ? 1e-3 : 1e-4);
+    const auto rounded = torch::tensor({std::cos(angle)}, torch::kDouble).to(type)[0].item<double>();
+    EXPECT_NEAR(y[1].item<double>(), rounded, 1e-7);
+    EXPECT_NEAR(y[17].item<double>(), std::sin(angle), type == torch::kBFloat16 ? 4e-3 : 5e-4);
+  }
+}
+
+TEST(Rope, TheTwoLayoutsPairOtherChannels) {
+  const auto x = torch::tensor({1.0, 2.0, 3.0, 4.0}, torch::kDouble);
+  const double c = std::cos(1.0), s = std::sin(1.0), c2 = std::cos(0.01), s2 = std::sin(0.01);
+  const auto interleaved = turn(make_position("rope", {.head_width = 4, .layout = "interleaved"}), x, 1);
+  EXPECT_TRUE(torch::allclose(interleaved,
+                              torch::tensor({c - 2 * s, s + 2 * c, 3 * c2 - 4 * s2, 3 * s2 + 4 * c2}, torch::kDouble)));
+  const auto halves = turn(make_position("rope", {.head_width = 4}), x, 1);
+  EXPECT_TRUE(
+      torch::allclose(halves, torch::tensor({c - 3 * s, 2 * c2 - 4 * s2, s + 3 * c, 2 * s2 + 4 * c2}, torch::kDouble)));
+}
+
+TEST(Rope, PermutedRowsChangeTheLayoutAndKeepTheScores) {
+  const int64_t H = 4, G = 2, D = 8, T = 5;
+  for (const int64_t rotary : {0, 4}) {
+    const auto interleaved = make_position("rope", {.head_width = D, .layout = "interleaved", .rotary_width = rotary});
+    const auto halves = make_position("rope", {.head_width = D, .layout = "halves", .rotary_width = rotary});
+    const auto x = torch::randn({1, T, 16}), wq = torch::randn({H * D, 16}), wk = torch::randn({G * D, 16});
+    const auto scores = [&](const Position& rope, const torch::Tensor& q_rows, const torch::Tensor& k_rows) {
+      const auto q = torch::linear(x, q_rows).view({1, T, H, D}).transpose(1, 2);
+      const auto k = torch::linear(x, k_rows).view({1, T, G, D}).transpose(1, 2);
+      const auto [a, b] = rope->rotate(q, k, Positions(0));
+      return torch::matmul(a, b.repeat_interleave(H / G, 1).transpose(2, 3));
+    };
+    const auto wanted = scores(interleaved, wq, wk);
+    const auto got =
+        scores(halves, rope::interleaved_to_halves(wq, H, rotary), rope::interleaved_to_halves(wk, G, rotary));
+    EXPECT_TRUE(torch::allclose(got, wanted, 1e-6, 1e-4));
+    EXPECT_FALSE(torch::allclose(scores(halves, wq, wk), wanted, 1e-2, 1e-2));
+    EXPECT_TRUE(torch::equal(rope::halves_to_interleaved(rope::interleaved_to_halves(wq, H, rotary), H, rotary), wq));
+  }
+}
+
+TEST(Rope, ScoresDependOnTheDistanceOnly) {
+  const auto rope = make_position("rope", {.head_width = 16});
+  const auto q = torch::randn({16}, torch::kDouble), k = torch::randn({16}, torch::kDouble);
+  const auto score = [&](int64_t at, int64_t from) {
+    return torch::dot(turn(rope, q, at), turn(rope, k, from)).item<double>();
+  };
+  EXPECT_NEAR(score(7, 4), score(5003, 5000), 1e-9);
+}
+
+TEST(Rope, PartialWidthLeavesTheOtherChannels) {
+  const auto rope = make_position("rope", {.head_width = 10, .rotary_width = 4});
+  const auto x = torch::randn({10}, torch::kDouble);
+  const auto y = turn(rope, x, 3);
+  EXPECT_TRUE(torch::equal(y.slice(0, 4), x.slice(0, 4)));
+  EXPECT_TRUE(torch::allclose(y.slice(0, 0, 4), turn(make_position("rope", {.head_width = 4}), x.slice(0, 0, 4), 3)));
+}
+
+TEST(Rope, NarrowTypesAreRoundedOnce) {
+  for (const char* layout : {"halves", "interleaved"}) {
+    const auto rope = make_position("rope", {.head_width = 16, .layout = layout});
+    const auto q = torch::randn({2, 3, 5, 16}).to(torch::kBFloat16);
+    const auto narrow = rope->rotate(q, q, Positions(257)).first;
+    const auto wide = rope->rotate(q.to(torch::kFloat), q.to(torch::kFloat), Positions(257)).first;
+    EXPECT_TRUE(torch::equal(narrow, wide.to(torch::kBFloat16)));
+  }
+}
+
+TEST(Rope, IdsEqualRuns) {
+  const auto rope = make_position("rope", {.head_width = 8});
+  const auto q = torch::randn({2, 3, 4, 8}), k = torch::randn({2, 1, 4, 8});
+  for (const int64_t first : {0, 9, 2046, 100000}) {  // inside the table, across its end, beyond
+    const auto ids = torch::arange(first, first + 4, torch::kLong);
+    const auto [a, b] = rope->rotate(q, k, Positions(first));
+    const auto [c, d] = rope->rotate(q, k, Positions(ids));
+    const auto [e, f] = rope->rotate(q, k, Positions(ids.expand({2, 4})));
+    for (const auto& other : {c, e}) EXPECT_TRUE(torch::allclose(a, other, 1e-6, 1e-6));
+    for (const auto& other : {d, f}) EXPECT_TRUE(torch::allclose(b, other, 1e-6, 1e-6));
+  }
+}
+
+TEST(Rope, Gradients) {
+  for (const char* layout : {"halves", "interleaved"}) {
+    const auto rope = make_position("rope", {.head_width = 6, .layout = layout, .rotary_width = 4});
+    const auto q = f64_input({1, 2, 3, 6}), k = f64_input({1, 1, 3, 6}, 0.5);
+    expect_gradients(
+        [&] {
+          const auto [a, b] = rope->rotate(q, k, Positions(2));
+          return a * b;
+        },
+        {q, k});
+  }
+}
+
+TEST(Rope, Errors) {
+  EXPECT_NE(error_of([] { make_position("rope", {.head_width = 5}); }).find("rotary_width is 5"), std::string::npos);
+  EXPECT_NE(
+      error_of([] { make_position("rope", {.head_width = 4, .rotary_width = 6}); }).find("up to the head width 4"),
+      std::string::npos);
+  EXPECT_NE(
+      error_of([] { make_position("rope", {.head_width = 4, .layout = "halve"}); }).find("did you mean \"halves\""),
+      std::string::npos);
+  const auto rope = make_position("rope", {.head_width = 4});
+  const auto wrong = torch::ones({1, 1, 1, 8});
+  EXPECT_NE(error_of([&] { rope->rotate(wrong, wrong, Positions(0)); }).find("made for 4"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace fovea
