@@ -28,7 +28,7 @@ The night goes over the tower, and the day comes over the sea.
 The keeper puts out the lamp again and sleeps where the sleepers be.
 )";
 
-constexpr int64_t kContext = 48, kSteps = 300;
+constexpr int64_t kContext = 48, kSteps = 450;
 
 int run(const std::string& text) {
   const Tokenizer tokenizer = train_characters(text);
@@ -60,7 +60,7 @@ int run(const std::string& text) {
     const double now = loss.item<double>();
     if (step == 0) first = mean = now;
     mean += (now - mean) / 10;
-    if (step % 25 == 0 || step + 1 == kSteps)
+    if (step % 30 == 0 || step + 1 == kSteps)
       std::printf("step %4ld  loss %.3f  %s\n", long(step), mean,
                   std::string(size_t(std::max(0.0, 15 * mean)), '#').c_str());
   }
