@@ -23,6 +23,7 @@ inline void expect_gradients(const std::function<torch::Tensor()>& f, const std:
   const torch::Tensor w = torch::arange(y.numel(), torch::kDouble).mul(0.7).sin().view(y.sizes());
   const auto gradients = torch::autograd::grad({(y * w).sum()}, leaves, {}, {}, false, /*allow_unused=*/true);
   const torch::NoGradGuard no_grad;
+  at::set_num_threads(1);  // the tensors are tiny
   constexpr double kStep = 1e-5;
   for (size_t i = 0; i < leaves.size(); ++i) {
     const torch::Tensor flat = leaves[i].detach().view(-1);

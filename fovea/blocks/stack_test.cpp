@@ -196,7 +196,7 @@ TEST(Stack, GradientsOfSharedPositions) {
         [&] {
           return stack->forward(x, {.start = torch::tensor({0, 1}, torch::kLong)});
         },
-        leaves, 1e-5, 4);
+        leaves, 1e-5, 2);
   }
 }
 
