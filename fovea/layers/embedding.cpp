@@ -2,13 +2,13 @@
 #include "fovea/layers/embedding.h"
 
 #include <ATen/ops/embedding.h>
-#include <ATen/ops/linear.h>
 #include <ATen/ops/randn.h>
 #include <torch/types.h>
 
 #include <cmath>
 
 #include "fovea/base/check.h"
+#include "fovea/ops/linear.h"
 
 namespace fovea {
 namespace {
@@ -45,6 +45,6 @@ at::Tensor EmbeddingImpl::forward(const at::Tensor& ids) const {
   return options_.scale ? x * std::sqrt(double(options_.width)) : x;
 }
 
-at::Tensor EmbeddingImpl::logits(const at::Tensor& x) const { return at::linear(x, weight); }
+at::Tensor EmbeddingImpl::logits(const at::Tensor& x) const { return linear(x, weight); }
 
 }  // namespace fovea

@@ -2,6 +2,7 @@
 #include "fovea/train/options.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <string_view>
