@@ -62,7 +62,8 @@ void reorder(std::vector<Unit>& units) {
 
 // The character that `first` and `second` compose to, or 0.
 char32_t composition(char32_t first, char32_t second) {
-  if (second < 0x300 || is_younger_than_forms(second)) return 0;  // no composition ends in ASCII or Latin
+  // No composition ends in ASCII or Latin; and utf8proc takes U+11A7, which is none, for a trailing Hangul consonant.
+  if (second < 0x300 || second == 0x11A7 || is_younger_than_forms(second)) return 0;
   utf8proc_int32_t pair[2] = {static_cast<utf8proc_int32_t>(first), static_cast<utf8proc_int32_t>(second)};
   const int options = UTF8PROC_COMPOSE | UTF8PROC_STABLE;
   const auto count = utf8proc_normalize_utf32(pair, 2, static_cast<utf8proc_option_t>(options));
