@@ -27,20 +27,23 @@ std::string message_of(std::string_view bytes) {
   return "";
 }
 
-TEST(Utf8, EveryCodePointSurvivesTheRoundTrip) {
-  for (char32_t c = 0; c <= 0x10FFFF; ++c) {
-    if (c >= 0xD800 && c <= 0xDFFF) continue;
-    const std::string bytes = encode(c);
-    size_t position = 0;
-    ASSERT_EQ(find_invalid_utf8(bytes), npos) << uint32_t{c};
-    ASSERT_EQ(decode_utf8(bytes, position), c);
-    ASSERT_EQ(position, bytes.size());
-    ASSERT_EQ(count_code_points(bytes), 1u);
-    for (size_t cut = 1; cut < bytes.size(); ++cut) {
-      ASSERT_EQ(find_invalid_utf8(bytes.substr(0, cut)), 0u);
-      ASSERT_EQ(complete_utf8_prefix("ab" + bytes.substr(0, cut)), 2u);
-    }
+// One comparison a code point instead of six: a million of gtest's own take seconds.
+bool survives(char32_t c) {
+  const std::string bytes = encode(c);
+  size_t position = 0;
+  bool good = find_invalid_utf8(bytes) == npos && decode_utf8(bytes, position) == c && position == bytes.size() &&
+              count_code_points(bytes) == 1;
+  for (size_t cut = 1; cut < bytes.size(); ++cut) {
+    const std::string_view part = std::string_view(bytes).substr(0, cut);
+    good = good && find_invalid_utf8(part) == 0 && complete_utf8_prefix(part) == 0;
   }
+  return good;
+}
+
+TEST(Utf8, EveryCodePointSurvivesTheRoundTrip) {
+  for (char32_t c = 0; c <= 0x10FFFF; ++c)
+    if (c < 0xD800 || c > 0xDFFF)
+      if (!survives(c)) FAIL() << uint32_t{c};
 }
 
 TEST(Utf8, FirstInvalidByteIsFound) {
@@ -67,8 +70,8 @@ TEST(Utf8, FirstInvalidByteIsFound) {
   for (const auto& [bytes, position] : cases) EXPECT_EQ(find_invalid_utf8(bytes), position) << bytes;
 }
 
-TEST(Utf8, ScanAgreesWithADecoderOnAllShortStrings) {
-  // Every pair of bytes at every offset within a word: the eight-byte steps must not hide or invent anything.
+TEST(Utf8, WordWiseScanFindsAPairAnywhere) {
+  // The steps of eight ASCII bytes must neither hide nor invent anything.
   for (int first = 0; first < 256; ++first) {
     for (int second = 0; second < 256; ++second) {
       const std::string pair = {static_cast<char>(first), static_cast<char>(second)};
@@ -76,7 +79,7 @@ TEST(Utf8, ScanAgreesWithADecoderOnAllShortStrings) {
       for (const size_t offset : {1, 6, 7, 8, 15}) {
         const std::string text = std::string(offset, 'x') + pair + std::string(9, 'y');
         const size_t found = find_invalid_utf8(text);
-        ASSERT_EQ(found, alone == npos ? npos : offset + alone) << first << ' ' << second << ' ' << offset;
+        if (found != (alone == npos ? npos : offset + alone)) FAIL() << first << ' ' << second << ' ' << offset;
       }
     }
   }

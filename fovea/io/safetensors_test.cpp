@@ -235,7 +235,7 @@ TEST_F(SafetensorsTest, AMutatedHeaderIsRefusedOrHarmless) {
       "\"F64\"", "F8", "9223372036854775807"};
   std::mt19937 random(11);
   size_t accepted = 0;
-  for (int round = 0; round < 6000; ++round) {
+  for (int round = 0; round < 4000; ++round) {
     std::string bytes = good;
     for (auto edits = 1 + random() % 3; edits-- > 0;) {
       const size_t place = round % 10 == 0 ? random() % 8 : 8 + random() % length;
@@ -268,7 +268,7 @@ TEST_F(SafetensorsTest, AMutatedHeaderIsRefusedOrHarmless) {
       ASSERT_TRUE(std::string(error.what()).starts_with(at("mutant").native())) << error.what();
     }
   }
-  EXPECT_LT(accepted, 3000u);  // names and equal-sized types may change unnoticed
+  EXPECT_LT(accepted, 400u);  // names and equal-sized types may change unnoticed
 }
 
 TEST_F(SafetensorsTest, ABooleanIsZeroOrOne) {
