@@ -1,7 +1,8 @@
 # Files that the library carries inside itself, as a generated header of string views: web/viewer/viewer.css becomes
 # fovea::kViewerCss. An edited file is embedded again by the next build.
 #
-#   fovea_embed(fovea/view/viewer_files.h web/viewer/viewer.html web/viewer/viewer.css web/viewer/viewer.js)
+#   fovea_embed(fovea/view/viewer_files.h web/viewer/viewer.html web/viewer/viewer.css web/viewer/record.js
+#               web/viewer/colour.js web/viewer/viewer.js)
 function(fovea_embed header)
   set(constants "")
   foreach(file ${ARGN})

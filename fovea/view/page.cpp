@@ -2,6 +2,7 @@
 #include "fovea/view/page.h"
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "fovea/base/check.h"
 #include "fovea/io/files.h"
@@ -41,7 +42,10 @@ std::string page_html(std::string_view record_json) {
       R"(<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'">)";
   put(page, R"(<link rel="stylesheet" href="viewer.css">)",
       detail::concat(kPolicy, "\n<style>\n", kViewerCss, "</style>"));
-  put(page, R"(<script src="viewer.js"></script>)", detail::concat("<script>\n", kViewerJs, "</script>"));
+  for (const auto& [mark, script] : {std::pair{R"(<script src="record.js"></script>)", kRecordJs},
+                                     {R"(<script src="colour.js"></script>)", kColourJs},
+                                     {R"(<script src="viewer.js"></script>)", kViewerJs}})
+    put(page, mark, detail::concat("<script>\n", script, "</script>"));
   put(page, R"(id="record">null</script>)", detail::concat(R"(id="record">)", escaped(record_json), "</script>"));
   return page;
 }

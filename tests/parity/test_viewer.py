@@ -136,8 +136,12 @@ def seen(page, record, tmp_path_factory):
 
 def requested_urls(log):
     """What the page asked for, as Chromium's network log has it; the browser's own requests have no origin."""
-    requests = re.findall(r'"initiator":"([^"]*)"[^{}]*"url":"([^"]*)"', log.read_text("utf-8", "replace"))
-    return [url for origin, url in requests if origin != "not an origin" and not url.startswith(("file:", "data:"))]
+    urls = []
+    for event in log.read_text("utf-8", "replace").splitlines():
+        origin, url = re.search(r'"initiator":"([^"]*)"', event), re.search(r'"url":"([^"]*)"', event)
+        if origin and url and origin[1] != "not an origin" and not url[1].startswith(("file:", "data:")):
+            urls.append(url[1])
+    return urls
 
 
 def hovers(record):

@@ -1,143 +1,6 @@
-// The attention page: draws a record (docs/view.md) as heat maps. Plain JavaScript, no network.
+// The attention page: draws a record as heat maps. Plain JavaScript, no network; needs record.js and colour.js.
 // SPDX-License-Identifier: Apache-2.0
 "use strict";
-
-const $ = (id) => document.getElementById(id);
-const element = (tag, properties, ...children) => {
-  const out = Object.assign(document.createElement(tag), properties);
-  out.append(...children);
-  return out;
-};
-const clamp = (x, low, high) => Math.min(high, Math.max(low, x));
-
-// ---- the record -----------------------------------------------------------------------------------------------------
-
-// Groups maps by their name without the layer's number: one group of layers for each kind of attention.
-function groups_of(record) {
-  const groups = new Map();
-  for (const map of record.maps) {
-    const [heads, rows, columns] = map.shape;
-    const key = map.name.replace(/(^|\.)\d+(?=\.)/, "$1*");
-    if (!groups.has(key)) groups.set(key, { title: title_of(key), layers: [] });
-    groups.get(key).layers.push({ name: map.name, heads, rows, columns, data: map.data,
-                                  queries: record.sequences[map.queries].tokens, keys: record.sequences[map.keys].tokens,
-                                  self: map.queries === map.keys });
-  }
-  return [...groups.values()];
-}
-
-function title_of(key) {
-  const encoder = /(^|\.)encoder\./.test(key), decoder = /(^|\.)decoder\./.test(key);
-  if (/cross/.test(key)) return "decoder → source";
-  return encoder ? "encoder" : decoder ? "decoder" : "self-attention";
-}
-
-// Weights of one layer, [heads, rows, columns]: little-endian f32, decoded when first needed.
-function weights_of(layer) {
-  if (!layer.weights) {
-    const text = atob(layer.data), bytes = new Uint8Array(text.length);
-    for (let i = 0; i < text.length; ++i) bytes[i] = text.charCodeAt(i);
-    layer.weights = new Float32Array(bytes.buffer);
-    layer.data = null;
-  }
-  return layer.weights;
-}
-
-function head_of(layer, head) {
-  const size = layer.rows * layer.columns;
-  return weights_of(layer).subarray(head * size, (head + 1) * size);
-}
-
-// The shortest decimal that is exactly this f32.
-function exact(value) {
-  for (let digits = 1; digits < 9; ++digits) {
-    const text = value.toPrecision(digits);
-    if (Math.fround(Number(text)) === value) return String(Number(text));
-  }
-  return String(Number(value.toPrecision(9)));
-}
-
-// ---- tokens ---------------------------------------------------------------------------------------------------------
-
-const kSymbols = { " ": "␣", "\n": "↵", "\t": "⇥", "\r": "␍", "\u00a0": "⍽" };
-
-// Spans that show a token with its blanks, line ends and controls as symbols.
-function token_nodes(token) {
-  if (token === "") return [element("span", { className: "invisible", textContent: "…" })];  // inside a character
-  const nodes = [];
-  let plain = "";
-  const flush = () => { if (plain) nodes.push(plain); plain = ""; };
-  for (const c of token) {
-    const code = c.codePointAt(0);
-    let symbol = kSymbols[c];
-    if (!symbol && code < 0x20) symbol = String.fromCodePoint(0x2400 + code);
-    if (!symbol && /[\p{Z}\p{C}]/u.test(c)) symbol = `‹${code.toString(16).toUpperCase().padStart(4, "0")}›`;
-    if (symbol) flush(), nodes.push(element("span", { className: "invisible", textContent: symbol }));
-    else plain += plain === "" && /\p{M}/u.test(c) ? "◌" + c : c;
-  }
-  flush();
-  return nodes;
-}
-
-// Spans of tokens as words that lines may break between, and real line ends.
-function words(spans, tokens) {
-  const out = [];
-  let word = null, length = 0;
-  spans.forEach((span, i) => {
-    if (!word || /^\s/.test(tokens[i]) || length > 16) {
-      out.push(element("wbr", {}), word = element("span", { className: "word" }));
-      length = 0;
-    }
-    word.append(span);
-    length += tokens[i].length;
-    if (/\n/.test(tokens[i])) out.push("\n"), word = null;
-  });
-  return out;
-}
-
-// ---- colour ---------------------------------------------------------------------------------------------------------
-
-// One hue; lightness, which every kind of colour vision sees, falls (or in the dark rises) evenly in OKLab.
-const kThemes = {
-  light: { from: 0.955, to: 0.27, chroma: 0.145, hue: 256 },
-  dark: { from: 0.27, to: 0.95, chroma: 0.125, hue: 250 },
-};
-
-function oklch_to_rgb(lightness, chroma, hue) {
-  for (; ; chroma -= 0.004) {  // less chroma until the screen can show it
-    const a = chroma * Math.cos(hue * Math.PI / 180), b = chroma * Math.sin(hue * Math.PI / 180);
-    const l = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3;
-    const m = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3;
-    const s = (lightness - 0.0894841775 * a - 1.291485548 * b) ** 3;
-    const rgb = [4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s,
-                 -1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s,
-                 -0.0041960863 * l - 0.7034186147 * m + 1.707614701 * s];
-    if (chroma > 0 && rgb.some((x) => x < -1e-4 || x > 1.0001)) continue;
-    return rgb.map((x) => Math.round(255 * clamp(x <= 0.0031308 ? 12.92 * x : 1.055 * x ** (1 / 2.4) - 0.055, 0, 1)));
-  }
-}
-
-const kShades = 512;
-
-function make_palette({ from, to, chroma, hue }) {
-  const css = [], pixels = new Uint32Array(kShades);
-  for (let i = 0; i < kShades; ++i) {
-    const t = i / (kShades - 1);
-    const [r, g, b] = oklch_to_rgb(from + (to - from) * t, chroma * Math.min(1, 0.25 + 2 * t, 0.35 + 2 * (1 - t)), hue);
-    css.push(`rgb(${r},${g},${b})`);
-    pixels[i] = (255 << 24) | (b << 16) | (g << 8) | r;
-  }
-  return { css, pixels, light: (i) => (from + (to - from) * i / (kShades - 1)) > 0.62 };
-}
-
-// How weights become places on the scale, and what its legend says.
-const kScales = {
-  root: { place: (w) => Math.sqrt(w), ticks: [0, 0.05, 0.25, 0.5, 1] },
-  linear: { place: (w) => w, ticks: [0, 0.25, 0.5, 0.75, 1] },
-  head: { place: (w, most) => (most > 0 ? w / most : 0), ticks: null },
-};
-
-// ---- the page -------------------------------------------------------------------------------------------------------
 
 class Viewer {
   constructor(record) {
@@ -178,15 +41,13 @@ class Viewer {
   // Not at once: browsers refuse more than a few changes a second.
   write_address() {
     clearTimeout(this.address_timer);
-    this.address_timer = setTimeout(() => this.write_address_now(), 250);
-  }
-
-  write_address_now() {
-    const address = new URLSearchParams({ map: `${this.group}.${this.layer}.${this.head}` });
-    if (this.pinned !== null) address.set("row", this.pinned);
-    address.set("scale", $("scale").value);
-    address.set("theme", this.theme);
-    history.replaceState(null, "", "#" + address);
+    this.address_timer = setTimeout(() => {
+      const address = new URLSearchParams({ map: `${this.group}.${this.layer}.${this.head}` });
+      if (this.pinned !== null) address.set("row", this.pinned);
+      address.set("scale", $("scale").value);
+      address.set("theme", this.theme);
+      history.replaceState(null, "", "#" + address);
+    }, 250);
   }
 
   // -- listeners ------------------------------------------------------------------------------------------------------
@@ -290,7 +151,7 @@ class Viewer {
 
   // -- one map --------------------------------------------------------------------------------------------------------
   show(layer, head) {
-    const same_tokens = this.shown && this.shown.queries === this.layers[layer].queries && this.shown.keys === this.layers[layer].keys;
+    const next = this.layers[layer], same_tokens = this.shown?.queries === next.queries && this.shown?.keys === next.keys;
     this.layer = layer;
     this.head = clamp(head, 0, this.current.heads - 1);
     const thumb = this.thumbs.find(({ l, h }) => l === this.layer && h === this.head);
@@ -327,16 +188,22 @@ class Viewer {
   }
 
   fitting_size() {
-    const box = $("scroll"), { rows, columns } = this.current;
-    const across = (box.clientWidth - 18 - $("rows").offsetWidth) / columns, down = (box.clientHeight - 18 - $("columns").offsetHeight) / rows;
+    const box = $("scroll"), { rows, columns } = this.current, tall = innerWidth > 900 ? box.clientHeight : 0.85 * innerHeight;
+    const across = (box.clientWidth - 18 - $("rows").offsetWidth) / columns, down = (tall - 18 - $("columns").offsetHeight) / rows;
     return clamp(Math.min(across, down), 2, 48);
   }
+
   // Unless someone zoomed: all of it where the labels stay readable, else readable labels and a scroll bar.
   cell_size() {
     const size = this.size || Math.max(this.fitting_size(), 12);
     return size < 8 ? size : Math.floor(size);
   }
-  zoom(size) { this.size = clamp(size, 2, 60); this.show_map(); this.mark(); }
+
+  zoom(size) {
+    this.size = clamp(size, 2, 60);
+    this.show_map();
+    this.mark();
+  }
 
   show_map() {
     const style = $("map").style, { rows, columns } = this.current;
@@ -396,12 +263,9 @@ class Viewer {
 
   show_readout() {
     const { queries, keys } = this.current;
-    if (!this.cell) {
-      $("readout").replaceChildren("point at a cell for its weight, click to keep its row");
-      return;
-    }
+    if (!this.cell) return $("readout").replaceChildren("point at a cell for its weight, click to keep its row");
     const { row, column } = this.cell;
-    $("readout").replaceChildren(element("b", {}, ...token_nodes(queries[row])), ` ${row + 1} looks at `,
+    return $("readout").replaceChildren(element("b", {}, ...token_nodes(queries[row])), ` ${row + 1} looks at `,
       element("b", {}, ...token_nodes(keys[column])), ` ${column + 1}`,
       element("span", { className: "value", textContent: exact(this.weight(row, column)) }));
   }
@@ -441,7 +305,7 @@ class Viewer {
       before += here > 0 ? weights[line + here - 1] : 0;
       first += weights[line];
     }
-    const share = (sum, count = rows) => `${(100 * sum / count).toFixed(sum / count < 0.0995 ? 1 : 0)} %`;
+    const share = (sum) => `${(100 * sum / rows).toFixed(sum / rows < 0.0995 ? 1 : 0)}\u00a0%`;
     const spread = `as spread as an even look at ${(2 ** (entropy / rows)).toFixed(1)} tokens`;
     $("facts").textContent = self
       ? `This head on average: ${share(same)} on the token itself, ${share(before)} on the one before, ${share(first)} on the first; ${spread}.`
