@@ -23,6 +23,8 @@ class Decoder {
   virtual void apply(std::vector<DecodedPart>& parts) const = 0;
   // Whether each token's text depends on that token alone, so that a stream may show it at once.
   virtual bool local() const { return true; }
+  // Where it is not local: whether the text up to and with `last` stays as it is, whatever token follows.
+  virtual bool settled(const DecodedPart& /*last*/) const { return true; }
 };
 
 using DecoderReader = std::unique_ptr<Decoder> (*)(Fields& fields);

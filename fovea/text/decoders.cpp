@@ -85,6 +85,8 @@ class ByteFallback : public Decoder {
     parts = std::move(out);
   }
   bool local() const override { return false; }
+  // One bad byte spoils the whole run.
+  bool settled(const DecodedPart& last) const override { return !byte_of(last.text); }
 
  private:
   static std::optional<uint8_t> byte_of(const std::string& token) {
@@ -141,6 +143,9 @@ class DecoderSequence : public Decoder {
     for (const auto& stage : stages_) stage->apply(parts);
   }
   bool local() const override { return local_; }
+  bool settled(const DecodedPart& last) const override {
+    return std::all_of(stages_.begin(), stages_.end(), [&](const auto& stage) { return stage->settled(last); });
+  }
 
  private:
   std::vector<std::unique_ptr<Decoder>> stages_;

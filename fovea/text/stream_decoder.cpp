@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <utility>
 
 #include "fovea/base/utf8.h"
@@ -17,17 +18,6 @@ struct StreamDecoder::State {
   bool local() const { return pipeline->decoder != nullptr && pipeline->decoder->local(); }
 };
 
-namespace {
-
-// Length of `text` without the U+FFFD that end it: the bytes behind them may still become a character.
-size_t settled(std::string_view text) {
-  constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
-  while (text.ends_with(kReplacement)) text.remove_suffix(kReplacement.size());
-  return text.size();
-}
-
-}  // namespace
-
 StreamDecoder::StreamDecoder(const Tokenizer& tokenizer, bool skip_special_tokens)
     : state_(std::make_unique<State>(State{tokenizer.pipeline_, skip_special_tokens, {}, {}})) {}
 StreamDecoder::~StreamDecoder() = default;
@@ -39,12 +29,12 @@ std::string StreamDecoder::push(int64_t id) {
   text::DecodedPart part = state.pipeline->part(id);
   if (state.skip_special_tokens && state.pipeline->is_special(id)) return {};
   if (!state.local()) {
+    const bool settled = state.pipeline->decoder == nullptr || state.pipeline->decoder->settled(part);
     state.parts.push_back(std::move(part));
+    if (!settled) return {};
     const std::string text = state.pipeline->join(state.parts);
-    const size_t ready = settled(text);
-    if (ready <= state.shown) return {};
-    const size_t from = std::exchange(state.shown, ready);
-    return text.substr(from, ready - from);
+    const size_t from = std::exchange(state.shown, text.size());
+    return text.substr(std::min(from, text.size()));
   }
   std::vector<text::DecodedPart> parts;
   parts.push_back(std::move(part));
