@@ -86,6 +86,7 @@ TEST_F(Parts, AResumedModelEqualsOneThatNeverStopped) {
     std::atomic<bool> flag = false;
     void stepped(const StepReport& report) override { flag = report.step == 5; }
   } stopper;
+  at::set_num_threads(2);
   const std::string data = "data.train=" + file("a.txt", text(60));
   const auto run = [&](const char* name, bool stop) {
     TrainOptions o = options({data, "data.validation_fraction=0.2"});

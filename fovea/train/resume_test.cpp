@@ -177,7 +177,9 @@ TrainOptions killed_options(const fs::path& run) {
 // Not a test by itself: the process that KilledAtAnyMoment starts and kills.
 TEST(KilledRun, Child) {
   const char* folder = std::getenv(kChildFolder);
-  if (folder) Trainer(toy::parts(), killed_options(folder)).run();
+  if (!folder) return;
+  at::set_num_threads(1);
+  Trainer(toy::parts(), killed_options(folder)).run();
 }
 
 pid_t start_child(const fs::path& run) {

@@ -105,7 +105,8 @@ Axes fit(const std::vector<Drawn>& drawn) {
     range.high += margin;
   };
   out.x.low = std::min(out.x.low, 0.0);
-  widen(out.x, 0);
+  widen(out.x, 0.01);
+  out.x.low = std::max(out.x.low, 0.0);
   widen(out.y, 0.05);
   return out;
 }
@@ -113,7 +114,7 @@ Axes fit(const std::vector<Drawn>& drawn) {
 void draw_axes(std::ostream& svg, const Axes& axes, const ChartText& text) {
   const std::string left = coordinate(kLeft), right = coordinate(kWidth - kRight),
                     bottom = coordinate(kHeight - kBottom);
-  const double x_step = tick_step(axes.x, 8), y_step = tick_step(axes.y, 7);
+  const double x_step = tick_step(axes.x, 10), y_step = tick_step(axes.y, 7);
   svg << "<g stroke=\"#e4e4e4\">\n";
   for (double y = std::ceil(axes.y.low / y_step) * y_step; y <= axes.y.high; y += y_step)
     svg << "<line x1=\"" << left << "\" x2=\"" << right << "\" y1=\"" << coordinate(axes.to_y(y)) << "\" y2=\""

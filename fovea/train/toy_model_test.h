@@ -3,6 +3,7 @@
 #pragma once
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -103,7 +104,7 @@ inline TrainOptions options(const std::filesystem::path& out) {
   return o;
 }
 
-// A folder of the test's own, removed at its end.
+// A folder of the test's own, removed at its end; LibTorch uses one thread meanwhile.
 class Folder : public ::testing::Test {
  protected:
   Folder() {
@@ -111,9 +112,16 @@ class Folder : public ::testing::Test {
     folder_ = std::filesystem::temp_directory_path() /
               ("fovea_" + std::string(info->test_suite_name()) + "_" + info->name() + "_" + std::to_string(::getpid()));
     std::filesystem::create_directories(folder_);
+    at::set_num_threads(1);  // waking threads costs more than these models' sums
   }
-  ~Folder() override { std::filesystem::remove_all(folder_); }
+  ~Folder() override {
+    at::set_num_threads(threads_);
+    std::filesystem::remove_all(folder_);
+  }
   std::filesystem::path folder_;
+
+ private:
+  int threads_ = at::get_num_threads();
 };
 
 template <class Call>
