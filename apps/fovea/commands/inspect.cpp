@@ -50,9 +50,9 @@ Json describe_weights(const SafetensorsFolder& weights) {
   return out;
 }
 
-// Fills "model" and "problems": a bad part does not hide the others.
-void describe_model(const fs::path& folder, const SafetensorsFolder& weights, Json& out) {
-  Json& problems = out["problems"];
+// What the folder holds beside its weights goes to `out`. Returns what is wrong: a bad part does not hide the others.
+Json describe_model(const fs::path& folder, const SafetensorsFolder& weights, Json& out) {
+  Json problems = Json::array();
   Model model;
   try {
     model = make_model(read_json(folder / "config.json", "model configuration"));
@@ -68,7 +68,7 @@ void describe_model(const fs::path& folder, const SafetensorsFolder& weights, Js
   } catch (const Error& error) {
     problems.push_back(error.what());
   }
-  if (!fs::exists(folder / "tokenizer.json") && !fs::exists(folder / "vocab.json")) return;
+  if (!fs::exists(folder / "tokenizer.json") && !fs::exists(folder / "vocab.json")) return problems;
   try {
     const Tokenizer tokenizer = Tokenizer::load(folder);
     out["tokenizer"] = {{"vocab_size", tokenizer.vocab_size()}, {"end_id", tokenizer.end_id()}};
@@ -78,6 +78,7 @@ void describe_model(const fs::path& folder, const SafetensorsFolder& weights, Js
   } catch (const Error& error) {
     problems.push_back(error.what());
   }
+  return problems;
 }
 
 std::string list_of(const Json& values) {
@@ -135,8 +136,7 @@ struct Inspect {
     facts["path"] = path;
     facts["weights"] = describe_weights(weights);
     if (folder) {
-      facts["problems"] = Json::array();
-      describe_model(path, weights, facts);
+      facts["problems"] = describe_model(path, weights, facts);
       if (fs::exists(fs::path(path) / "config.json"))
         facts["config"] = Json(read_json(fs::path(path) / "config.json", "model configuration"));
     }
