@@ -138,8 +138,9 @@ bool in_library(const Source& source) { return !source.room().empty() && !source
 TEST(Layout, TheTreeIsThere) {
   EXPECT_GT(sources().size(), 100u);
   for (const Source& source : sources())
-    if (source.path.starts_with("fovea/") && source.path != "fovea/fovea.h")
+    if (source.path.starts_with("fovea/") && source.path != "fovea/fovea.h") {
       EXPECT_GE(rank(source.room()), 0) << source.path << " is in no room of the order";
+    }
 }
 
 TEST(Layout, RoomsIncludeWhatStandsLeftOfThem) {
@@ -209,8 +210,12 @@ TEST(Layout, TheLibraryNeverPrintsAndNeverExits) {
 TEST(Layout, EveryFileSaysItsLicenceAndHeadersAreGuarded) {
   for (const Source& source : sources()) {
     EXPECT_NE(source.text.find("SPDX-License-Identifier: Apache-2.0\n"), std::string::npos) << source.path;
-    if (source.is_header()) EXPECT_NE(source.code.find("#pragma once\n"), std::string::npos) << source.path;
-    if (source.is_header()) EXPECT_EQ(source.code.find("using namespace "), std::string::npos) << source.path;
+    if (source.is_header()) {
+      EXPECT_NE(source.code.find("#pragma once\n"), std::string::npos) << source.path;
+    }
+    if (source.is_header()) {
+      EXPECT_EQ(source.code.find("using namespace "), std::string::npos) << source.path;
+    }
   }
 }
 
@@ -242,16 +247,18 @@ TEST(Pages, LinksLeadSomewhere) {
     ASSERT_FALSE(text.empty()) << page;
     for (std::sregex_iterator found(text.begin(), text.end(), link), end; found != end; ++found) {
       const std::string target = (*found)[1];
-      if (target.find("://") == std::string::npos)
+      if (target.find("://") == std::string::npos) {
         EXPECT_TRUE(fs::exists(page.parent_path() / target)) << page.filename() << " links to " << target;
+      }
     }
   }
 }
 
 TEST(Pages, AddingAThingTakesTenLines) {
   for (const fs::path& page : pages())
-    if (const std::string text = read(page); page.filename().string().starts_with("add_a"))
+    if (const std::string text = read(page); page.filename().string().starts_with("add_a")) {
       EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 10) << page.filename();
+    }
 }
 
 std::vector<std::string> trimmed_lines(const std::string& text) {

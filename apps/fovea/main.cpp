@@ -102,7 +102,9 @@ int main_with_errors(const std::vector<std::string>& arguments) {
 }  // namespace fovea
 
 int main(int count, char** words) {
-  std::signal(SIGPIPE, SIG_IGN);  // a write says so instead, and destructors run
+  // A write says so instead, and destructors run: a reader that went away, a file beyond the user's limit.
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     return fovea::main_with_errors({words + 1, words + count});
   } catch (const fovea::BrokenPipe&) {

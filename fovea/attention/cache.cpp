@@ -36,11 +36,18 @@ bool is_identity(const at::Tensor& rows, int64_t batch) {
   return rows.size(0) == batch && at::equal(rows, at::arange(batch, rows.options()));
 }
 
+// Slots from … to − 1 of every row and head. As strides: one dispatch where a slice makes two, and a step needs six of
+// them.
+at::Tensor window(const at::Tensor& t, int64_t from, int64_t to) {
+  return t.as_strided({t.size(0), t.size(1), to - from, t.size(3)}, t.strides(),
+                      t.storage_offset() + from * t.stride(2));
+}
+
 // [B, G, capacity, D], the first `length` slots from `from`.
 at::Tensor larger(const at::Tensor& like, int64_t capacity, const at::Tensor& from, int64_t length) {
   const c10::InferenceMode off(false);  // a cache may be filled in inference mode and continued outside
   at::Tensor out = at::empty({like.size(0), like.size(1), capacity, like.size(3)}, like.options().requires_grad(false));
-  if (length > 0) out.slice(2, 0, length).copy_(from.slice(2, 0, length));
+  if (length > 0) window(out, 0, length).copy_(window(from, 0, length));
   return out;
 }
 
@@ -88,8 +95,8 @@ std::pair<at::Tensor, at::Tensor> LayerCache::append(const at::Tensor& key, cons
   const at::NoGradGuard no_grad;
   make_room(key, value);
   const int64_t end = length_ + key.size(2);
-  slots_->key.slice(2, length_, end).copy_(key);
-  slots_->value.slice(2, length_, end).copy_(value);
+  window(slots_->key, length_, end).copy_(key);
+  window(slots_->value, length_, end).copy_(value);
   length_ = end;
   return {this->key(), this->value()};
 }
@@ -103,8 +110,8 @@ void LayerCache::set(at::Tensor key, at::Tensor value) {
   slots_->written = length_;
 }
 
-at::Tensor LayerCache::key() const { return slots_ ? slots_->key.slice(2, 0, length_) : at::Tensor(); }
-at::Tensor LayerCache::value() const { return slots_ ? slots_->value.slice(2, 0, length_) : at::Tensor(); }
+at::Tensor LayerCache::key() const { return slots_ ? window(slots_->key, 0, length_) : at::Tensor(); }
+at::Tensor LayerCache::value() const { return slots_ ? window(slots_->value, 0, length_) : at::Tensor(); }
 
 void LayerCache::crop(int64_t length) {
   FOVEA_CHECK_KIND(ErrorKind::kArgument, 0 <= length && length <= length_, "cache: crop to ", length,

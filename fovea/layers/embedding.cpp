@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "fovea/base/check.h"
-#include "fovea/ops/linear.h"
+#include "fovea/ops/affine.h"
 
 namespace fovea {
 namespace {
@@ -45,6 +45,6 @@ at::Tensor EmbeddingImpl::forward(const at::Tensor& ids) const {
   return options_.scale ? x * std::sqrt(double(options_.width)) : x;
 }
 
-at::Tensor EmbeddingImpl::logits(const at::Tensor& x) const { return linear(x, weight); }
+at::Tensor EmbeddingImpl::logits(const at::Tensor& x) const { return affine(x, weight); }
 
 }  // namespace fovea

@@ -9,7 +9,7 @@
 #include "fovea/models/config_json.h"
 #include "fovea/models/registry.h"
 #include "fovea/ops/cross_entropy.h"
-#include "fovea/ops/linear.h"
+#include "fovea/ops/affine.h"
 
 namespace fovea {
 namespace {
@@ -68,7 +68,7 @@ void Gpt2Impl::initialize() {
   init::residual(*this, config_.initializer_range, config_.layers);
 }
 
-Tensor Gpt2Impl::logits(const Tensor& hidden) const { return config_.tied ? embedding_->logits(hidden) : linear(hidden, head_->weight); }
+Tensor Gpt2Impl::logits(const Tensor& hidden) const { return config_.tied ? embedding_->logits(hidden) : affine(hidden, head_->weight); }
 
 Tensor Gpt2Impl::forward(const Batch& batch) const {
   StackInput in{.lengths = batch.lengths};

@@ -10,7 +10,7 @@
 #include "fovea/layers/init.h"
 #include "fovea/models/registry.h"
 #include "fovea/ops/cross_entropy.h"
-#include "fovea/ops/linear.h"
+#include "fovea/ops/affine.h"
 
 namespace fovea {
 namespace {
@@ -84,7 +84,7 @@ TransformerImpl::TransformerImpl(TransformerConfig config) : config_(std::move(c
 void TransformerImpl::initialize() { init::xavier(*this); }
 
 Tensor TransformerImpl::logits(const Tensor& hidden) const {
-  return config_.tied ? target_embedding_->logits(hidden) : linear(hidden, head_->weight);
+  return config_.tied ? target_embedding_->logits(hidden) : affine(hidden, head_->weight);
 }
 
 Tensor TransformerImpl::encode(const Tensor& source, const Tensor& lengths) const {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fovea/ops/linear.h"
+#include "fovea/ops/affine.h"
 
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
+
+#include <c10/core/GradMode.h>
 
 #include <algorithm>
 
@@ -23,14 +25,14 @@ bool is_skinny(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& 
   if (bias.defined() && (!takes(bias) || bias.numel() != weight.size(0))) return false;
   const int64_t width = weight.size(1);
   if (width == 0 || x.numel() == 0 || x.numel() > kMostRows * width) return false;
-  return !at::GradMode::is_enabled() || !(x.requires_grad() || weight.requires_grad() || (bias.defined() && bias.requires_grad()));
+  return !c10::GradMode::is_enabled() || !(x.requires_grad() || weight.requires_grad() || (bias.defined() && bias.requires_grad()));
 }
 
 }  // namespace
 
-at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+at::Tensor affine(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
   if (!is_skinny(x, weight, bias)) return at::linear(x, weight, bias.defined() ? std::optional<at::Tensor>(bias) : std::nullopt);
-  if (log_wanted("dispatch")) log("dispatch", "linear: few rows, our kernel");
+  if (log_wanted("dispatch")) log("dispatch", "affine: few rows, our kernel");
   auto shape = x.sizes().vec();
   shape.back() = weight.size(0);
   at::Tensor out = at::empty(shape, x.options());

@@ -8,6 +8,6 @@ namespace fovea {
 
 // x [..., K], weight [N, K], bias [N] or undefined -> [..., N]. at::linear, except for up to eight f32 rows on a CPU that need
 // no gradient.
-at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias = {});
+at::Tensor affine(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias = {});
 
 }  // namespace fovea

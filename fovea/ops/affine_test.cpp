@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fovea/ops/linear.h"
+#include "fovea/ops/affine.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 namespace fovea {
 namespace {
 
-TEST(Linear, FewRowsEqualTheDefinition) {
+TEST(Affine, FewRowsEqualTheDefinition) {
   at::manual_seed(3);
   for (int64_t rows : {1, 2, 7, 8, 9}) {
     for (int64_t width : {1, 5, 8, 31, 128, 700}) {
@@ -15,39 +16,39 @@ TEST(Linear, FewRowsEqualTheDefinition) {
         const auto x = at::randn({rows, width}), w = at::randn({outputs, width}), b = at::randn({outputs});
         const auto wide = [](const at::Tensor& t) { return t.to(at::kDouble); };
         const auto want = at::linear(wide(x), wide(w), wide(b));
-        const double worst = (linear(x, w, b) - want).abs().max().item<double>();
+        const double worst = (affine(x, w, b) - want).abs().max().item<double>();
         // f32 sums of `width` products near 1.
         EXPECT_LT(worst, 2e-6 * std::sqrt(double(width)) + 1e-6) << rows << " x " << width << " x " << outputs;
-        EXPECT_LT((linear(x, w) - at::linear(wide(x), wide(w))).abs().max().item<double>(), 2e-6 * std::sqrt(double(width)) + 1e-6);
+        EXPECT_LT((affine(x, w) - at::linear(wide(x), wide(w))).abs().max().item<double>(), 2e-6 * std::sqrt(double(width)) + 1e-6);
       }
     }
   }
 }
 
-TEST(Linear, KeepsShapesAndPassesTheRestOn) {
+TEST(Affine, KeepsShapesAndPassesTheRestOn) {
   const auto w = at::randn({6, 4});
-  EXPECT_EQ(linear(at::randn({2, 3, 4}), w).sizes(), (std::vector<int64_t>{2, 3, 6}));
-  EXPECT_EQ(linear(at::randn({4}), w).sizes(), (std::vector<int64_t>{6}));
-  EXPECT_EQ(linear(at::randn({0, 4}), w).sizes(), (std::vector<int64_t>{0, 6}));
-  EXPECT_EQ(linear(at::randn({1, 4}, at::kDouble), w.to(at::kDouble)).scalar_type(), at::kDouble);
+  EXPECT_EQ(affine(at::randn({2, 3, 4}), w).sizes(), (std::vector<int64_t>{2, 3, 6}));
+  EXPECT_EQ(affine(at::randn({4}), w).sizes(), (std::vector<int64_t>{6}));
+  EXPECT_EQ(affine(at::randn({0, 4}), w).sizes(), (std::vector<int64_t>{0, 6}));
+  EXPECT_EQ(affine(at::randn({1, 4}, at::kDouble), w.to(at::kDouble)).scalar_type(), at::kDouble);
   const auto turned = at::randn({4, 2}).t();
-  EXPECT_TRUE(at::allclose(linear(turned, w), linear(turned.contiguous(), w)));
-  EXPECT_THROW(linear(at::randn({1, 5}), w), c10::Error);
+  EXPECT_TRUE(at::allclose(affine(turned, w), affine(turned.contiguous(), w)));
+  EXPECT_THROW(affine(at::randn({1, 5}), w), c10::Error);
 }
 
-TEST(Linear, GradientsStillFlow) {
+TEST(Affine, GradientsStillFlow) {
   const auto x = at::randn({1, 4}).requires_grad_(true), w = at::randn({6, 4}).requires_grad_(true);
-  linear(x, w).sum().backward();
+  affine(x, w).sum().backward();
   EXPECT_TRUE(at::allclose(x.grad()[0], w.detach().sum(0)));
 }
 
-TEST(Linear, DoesNotDependOnThreads) {
+TEST(Affine, DoesNotDependOnThreads) {
   const auto x = at::randn({2, 512}), w = at::randn({2000, 512});
   const int threads = at::get_num_threads();
   at::set_num_threads(1);
-  const auto one = linear(x, w);
+  const auto one = affine(x, w);
   at::set_num_threads(2);
-  EXPECT_TRUE(at::equal(one, linear(x, w)));
+  EXPECT_TRUE(at::equal(one, affine(x, w)));
   at::set_num_threads(threads);
 }
 

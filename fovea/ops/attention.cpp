@@ -8,6 +8,7 @@
 
 #include "fovea/base/log.h"
 #include "fovea/ops/bind.h"
+#include "fovea/ops/library.h"
 #include "fovea/ops/reference.h"
 
 namespace fovea {
@@ -74,9 +75,12 @@ AttentionCall resolve(const char* function, const Tensor& query, const Tensor& k
           .dropout_seed = options.dropout > 0 ? (options.dropout_seed ? *options.dropout_seed : draw_seed()) : 0};
 }
 
-AttentionResult run(const AttentionCall& call, bool want_log_sum_exp) {
-  if (log_wanted("dispatch")) log("dispatch", "attention: reference implementation (no other is built)");
-  return reference_attention(call, want_log_sum_exp);
+// Who computes it: LibTorch's fused kernel where it keeps our promises, else the reference; the log says why.
+Tensor output_of(const AttentionCall& call, bool reference_only) {
+  const Tensor visible = visible_of(call);
+  const std::string refusal = reference_only ? "asked for" : library_refuses(call, visible);
+  if (log_wanted("dispatch")) log("dispatch", "attention: " + (refusal.empty() ? std::string("LibTorch's fused kernel") : "reference (" + refusal + ")"));
+  return refusal.empty() ? library_attention(call, visible) : reference_attention(call, visible, false).output;
 }
 
 std::vector<int64_t> check_offsets(const char* function, const char* name, const Tensor& offsets, int64_t tokens) {
@@ -96,11 +100,12 @@ std::vector<int64_t> check_offsets(const char* function, const char* name, const
 }  // namespace
 
 Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionOptions& options) {
-  return run(resolve("attention", query, key, value, options), false).output;
+  return output_of(resolve("attention", query, key, value, options), options.reference);
 }
 
 AttentionResult attention_detailed(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionOptions& options) {
-  return run(resolve("attention_detailed", query, key, value, options), true);
+  const AttentionCall call = resolve("attention_detailed", query, key, value, options);
+  return reference_attention(call, visible_of(call), true);
 }
 
 Tensor attention_packed(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& query_offsets, const Tensor& key_offsets,
@@ -124,7 +129,7 @@ Tensor attention_packed(const Tensor& query, const Tensor& key, const Tensor& va
                                  cut(value, key_from[i], key_from[i + 1]), shared);
     call.shape.B = int64_t(from.size()) - 1;
     call.first_batch = int64_t(i);
-    outputs.push_back(run(call, false).output.squeeze(0).transpose(0, 1));  // [n, H, E]
+    outputs.push_back(output_of(call, options.reference).squeeze(0).transpose(0, 1));  // [n, H, E]
   }
   if (outputs.empty()) return at::zeros({0, query.size(1), value.size(2)}, query.options());
   return at::cat(outputs, 0);

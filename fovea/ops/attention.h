@@ -25,6 +25,7 @@ struct AttentionOptions {
   double soft_cap = 0;                  // c > 0: score -> c · tanh(score / c)
   double dropout = 0;                   // probability to drop a weight, in [0, 1]
   std::optional<int64_t> dropout_seed;  // drawn from LibTorch's generator (torch::manual_seed reproduces)
+  bool reference = false;               // by the definition, whatever is faster: it alone has second derivatives
 };
 
 // query [B, H, T, D], key [B, G, S, D], value [B, G, S, E] -> [B, H, T, E]; any strides; G divides H, query head h uses

@@ -131,7 +131,7 @@ TEST(Attention, GradientsAreTheNumericalOnes) {
 TEST(Attention, SecondDerivatives) {
   auto x = random_inputs(1, 2, 1, 3, 4, 2, 2);
   const auto penalty = [&] {
-    const auto out = attention(x.q, x.k, x.v, {.mask = masks::causal(), .soft_cap = 3});
+    const auto out = attention(x.q, x.k, x.v, {.mask = masks::causal(), .soft_cap = 3, .reference = true});
     const auto first = torch::autograd::grad({out.pow(2).sum()}, {x.q, x.k}, {}, {}, /*create_graph=*/true);
     return first[0].pow(2).sum() + first[1].pow(3).sum();
   };
@@ -449,6 +449,27 @@ TEST(Attention, RepeatsBitForBit) {
   const auto run = [&] { return attention(x.q, x.k, x.v, {.mask = masks::causal()}); };
   EXPECT_TRUE(at::equal(run(), run()));
   EXPECT_TRUE(at::equal(gradients(run(), {x.k})[0], gradients(run(), {x.k})[0]));
+}
+
+// Plain f32 calls go to LibTorch's fused kernel: it must be indistinguishable, masks and poisoned keys included.
+TEST(Attention, TheFusedKernelKeepsThePromises) {
+  auto padding = masks::padding(at::tensor({9, 4}, at::kLong));
+  for (const auto& mask : {Mask(), masks::causal(), masks::causal(masks::Align::top_left), padding, masks::causal() & padding, masks::sliding_window(3),
+                           ~masks::full(), masks::allow(at::randn({2, 4, 9, 9}).gt(0))}) {
+    const auto fused = random_inputs(2, 4, 2, 9, 9, 16, 16, at::kFloat), plain = random_inputs(2, 4, 2, 9, 9, 16, 16, at::kFloat);
+    const auto have = attention(fused.q, fused.k, fused.v, {.mask = mask}), want = attention(plain.q, plain.k, plain.v, {.mask = mask, .reference = true});
+    expect_close(have, want, 1e-5);
+    const auto have_g = gradients(have, {fused.q, fused.k, fused.v}), want_g = gradients(want, {plain.q, plain.k, plain.v});
+    for (size_t i = 0; i < 3; ++i) expect_close(have_g[i], want_g[i], 1e-4);
+  }
+  for (int64_t S : {1, 2, 40}) {
+    auto x = random_inputs(1, 1, 1, 3, S, 16, 16, at::kFloat);
+    {
+      const at::NoGradGuard guard;
+      x.k[0][0][S / 2].fill_(NAN);
+    }
+    EXPECT_TRUE(attention(x.q, x.k, x.v).isnan().all().item<bool>()) << S;
+  }
 }
 
 TEST(Attention, WrongCallsAreNamed) {

@@ -18,16 +18,6 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Key/value head g serves query heads g·H/G … (g+1)·H/G − 1.
-Tensor spread_heads(const Tensor& x, int64_t heads) {
-  const int64_t groups = x.size(1);
-  if (groups == heads) return x;
-  return x.unsqueeze(2).expand({x.size(0), groups, heads / groups, x.size(2), x.size(3)}).reshape({x.size(0), heads, x.size(2), x.size(3)});
-}
-
-// The sum overflows or turns NaN when anything inside does; a false alarm only costs time.
-bool may_hold_nonfinite(const Tensor& x) { return !std::isfinite(x.detach().sum().item<double>()); }
-
 // How many query rows to take at once so that rows · S · width stays near 2²² numbers.
 int64_t rows_per_chunk(const Tensor& visible, int64_t width) {
   const int64_t per_row = std::max<int64_t>(1, visible.size(0) * visible.size(1) * visible.size(3) * width);
@@ -67,12 +57,6 @@ Tensor log_sum_exp(const Tensor& scores) {
   return (sum.masked_fill(blind, 1).log() + peak).squeeze(-1);
 }
 
-// May some query see nothing at all?
-bool may_be_blind(const AttentionCall& call, const Tensor& visible) {
-  if (!call.score.is_empty()) return true;  // a bias may hold −∞
-  return visible.defined() && !visible.any(-1).all().item<bool>();
-}
-
 // The safe softmax gives zeros, not NaN, for a row that sees nothing; it takes three passes more.
 Tensor softmax(const Tensor& scores, bool blind_rows) {
   if (scores.numel() == 0) return scores;
@@ -80,6 +64,32 @@ Tensor softmax(const Tensor& scores, bool blind_rows) {
 }
 
 }  // namespace
+
+Tensor spread_heads(const Tensor& x, int64_t heads) {
+  const int64_t groups = x.size(1);
+  if (groups == heads) return x;
+  return x.unsqueeze(2).expand({x.size(0), groups, heads / groups, x.size(2), x.size(3)}).reshape({x.size(0), heads, x.size(2), x.size(3)});
+}
+
+bool may_be_blind(const AttentionCall& call, const Tensor& visible) {
+  if (!call.score.is_empty()) return true;  // a bias may hold −∞
+  return visible.defined() && !visible.any(-1).all().item<bool>();
+}
+
+bool holds_nonfinite(const AttentionCall& call) {
+  const auto finite = [](const Tensor& x) { return std::isfinite(x.detach().sum().item<double>()); };
+  return !finite(call.query) || !finite(call.key) || !finite(call.value);
+}
+
+bool is_lower_triangle(const Tensor& visible) {
+  const auto square = visible.size(0) * visible.size(1) == 1 ? visible[0][0] : Tensor();
+  return square.defined() && at::equal(square, at::ones_like(square).tril());
+}
+
+Tensor visible_of(const AttentionCall& call) {
+  if (call.mask.is_full()) return {};
+  return visible(call.mask, call.shape, call.first_batch, call.query.size(0)).to(call.query.device());
+}
 
 Tensor define_term(const Score::Term& term, const Tensor& scores, const AttentionCall& call) {
   if (term.user) return define_user_score(term, scores, call.first_batch);
@@ -105,7 +115,7 @@ Tensor dropout_factors(const AttentionCall& call, const Tensor& like) {
   return out.to(like.options().requires_grad(false));
 }
 
-AttentionResult reference_attention(const AttentionCall& call, bool want_log_sum_exp) {
+AttentionResult reference_attention(const AttentionCall& call, const Tensor& mask, bool want_log_sum_exp) {
   const auto type = call.query.scalar_type();
   const auto wide = type == at::kDouble ? at::kDouble : at::kFloat;  // everything accumulates in f32 or better
   const Tensor query = call.query.to(wide);                                // [b, H, T, D]
@@ -114,9 +124,8 @@ AttentionResult reference_attention(const AttentionCall& call, bool want_log_sum
 
   // What hides keys: the mask, and a bias of −∞. The latter needs finding only where NaN or infinity must be kept out.
   const bool restricted = !call.mask.is_full() || !call.score.is_empty();
-  const bool select = restricted && (may_hold_nonfinite(query) || may_hold_nonfinite(key) || may_hold_nonfinite(value));
-  Tensor visible;  // bool [b|1, H|1, T, S]
-  if (!call.mask.is_full()) visible = fovea::visible(call.mask, call.shape, call.first_batch, query.size(0)).to(query.device());
+  const bool select = restricted && holds_nonfinite(call);
+  Tensor visible = mask;  // bool [b|1, H|1, T, S]
   if (select) {
     auto bias = at::zeros({query.size(0), call.shape.H, call.shape.T, call.shape.S}, query.options().requires_grad(false));
     AttentionCall plain = call;  // a bias that reads the query must not read NaN here

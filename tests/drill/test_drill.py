@@ -15,7 +15,7 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILD = pathlib.Path(os.environ.get("FOVEA_BUILD_DIR") or ROOT / "build/release")
+BUILD = pathlib.Path(os.environ.get("FOVEA_BUILD") or ROOT / "build/release")
 CORES = len(os.sched_getaffinity(0))
 sys.path.insert(0, str(ROOT / "tools"))
 

@@ -8,6 +8,7 @@ import os
 import pathlib
 import random
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -103,6 +104,7 @@ BAD = {
     "text not UTF-8": ([*TRAIN, "data.train=latin.txt"], 3, "latin.txt.*byte 3", b""),
     "unwritable run": ([*TRAIN, "train.out=/proc/fovea/run"], 1, "/proc/fovea", b""),
     "run on a file": ([*TRAIN, "train.out=text.txt"], 2, "text.txt is a file", b""),
+    "no memory": ([*TRAIN, "model.width=4000000"], 1, "memory", b""),
     "another run": (["train", "recipe.toml", "model.width=32"], 2, "another recipe.*model.width", b""),
     "nothing to resume": ([*TRAIN, "--resume"], 2, "no run to go on with", b""),
     "diverged": ([*TRAIN, "train.out=diverged", "optim.learning_rate=1e30", "optim.clip=0"], 4, "step", b""),
@@ -215,6 +217,20 @@ def test_stopped_and_resumed_run_equals_an_unbroken_one(work):
                                          cwd=work).stderr.decode()
     assert losses(work / "broken") == losses(work / "whole")
     assert (work / "broken/best/model.safetensors").read_bytes() == (work / "whole/best/model.safetensors").read_bytes()
+
+
+def test_a_checkpoint_that_does_not_fit_the_disk(work):
+    shutil.copytree(work / "run", work / "full", symlinks=True)
+    before = losses(work / "full")
+    command = [COMMAND, "train", "recipe.toml", "train.out=full", "train.steps=80"]
+    limit = (work / "full/best/model.safetensors").stat().st_size - 1000
+    done = subprocess.run(command, cwd=work, env=ENVIRONMENT, capture_output=True, timeout=120,
+                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+    assert done.returncode == 1 and b"File too large" in done.stderr and done.stderr.count(b"fovea train: ") == 1
+    assert good("inspect", "full/best", cwd=work) and good("inspect", "full/last", cwd=work)
+    good(*command[1:], "--resume", cwd=work)
+    after = losses(work / "full")
+    assert len(after) == 80 and {step: after[step] for step in before} == before
 
 
 def test_generate_is_reproducible(work):
