@@ -110,17 +110,18 @@ Tensor AttentionImpl::forward(const Tensor& x, const AttendInput& in) const {
   check_input(x, in);
   const ProbeScope scope(options_.scope.c_str());
   const int64_t T = x.size(1);
+  const bool cross = in.memory.defined();  // another sequence has no distance to this one
   PositionPass own;
-  const PositionPass* pass = in.position;
+  const PositionPass* pass = cross ? nullptr : in.position;
   Tensor entering = x;
-  if (pass == nullptr && position != nullptr && !in.memory.defined()) {
+  if (!cross && pass == nullptr && position != nullptr) {
     const int64_t past = in.cache != nullptr ? in.cache->length() : 0;
     const Positions positions = in.positions.defined() ? in.positions : Positions(past);
     entering = position->embed(x, positions);
     own = position->prepare(positions, T, past + T, x.options());
     pass = &own;
   }
-  const Heads heads = in.memory.defined() ? cross_heads(entering, in) : self_heads(entering, in, pass);
+  const Heads heads = cross ? cross_heads(x, in) : self_heads(entering, in, pass);
   AttentionOptions call{.mask = in.mask, .score = in.score, .soft_cap = options_.soft_cap};
   if (pass != nullptr) call.score = call.score + pass->score;
   if (options_.scale != 0) call.scale = options_.scale;

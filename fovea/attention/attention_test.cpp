@@ -60,7 +60,7 @@ TEST(Attention, EqualsItsDefinition) {
 TEST(Attention, OptionsReachTheCall) {
   const auto x = input({1, 4, 6});
   auto plain = make({.width = 6, .heads = 2}), scaled = make({.width = 6, .heads = 2, .scale = 1}),
-             capped = make({.width = 6, .heads = 2, .soft_cap = 0.01});
+       capped = make({.width = 6, .heads = 2, .soft_cap = 0.01});
   const auto q = plain->query(x).unflatten(-1, {2, 3}).transpose(1, 2),
              k = plain->key(x).unflatten(-1, {2, 3}).transpose(1, 2),
              v = plain->value(x).unflatten(-1, {2, 3}).transpose(1, 2);
@@ -223,6 +223,31 @@ TEST(Attention, CausalWeightsAreExactlyZeroAboveTheDiagonal) {
   const auto probe = Probe::on("attention.weights", [&](std::string_view, const torch::Tensor& w) { weights = w; });
   a->forward(input({1, 3, 4}), {.mask = masks::causal()});
   EXPECT_TRUE((weights.triu(1) == 0).all().item<bool>());
+}
+
+TEST(Attention, ARowThatSeesNothingHasZeroGradientsAlsoInTheProjections) {
+  auto a = make({.width = 8, .heads = 2});
+  const auto x = f64_input({2, 4, 8});
+  const auto y = a->forward(x, {.mask = masks::padding(torch::tensor({0, 3}, torch::kLong))});
+  EXPECT_TRUE(torch::equal(y[0], a->output->bias.expand({4, 8})));
+  y[0].sum().backward();
+  EXPECT_TRUE((x.grad() == 0).all().item<bool>());
+  for (const auto& item : a->named_parameters()) {
+    const auto gradient = item.value().grad();
+    EXPECT_TRUE(!gradient.defined() || torch::isfinite(gradient).all().item<bool>()) << item.key();
+    if (item.key() != "output.bias") {
+      EXPECT_TRUE(!gradient.defined() || (gradient == 0).all().item<bool>()) << item.key();
+    }
+  }
+}
+
+TEST(Attention, CrossAttentionHasNoPosition) {
+  const auto with = make({.width = 8, .heads = 2, .position = "alibi"}), without = make({.width = 8, .heads = 2});
+  const auto x = input({1, 3, 8}), memory = input({1, 5, 8}, 1);
+  const auto pass = with->position->prepare(Positions(0), 3, 5, x.options());
+  EXPECT_TRUE(torch::equal(with->forward(x, {.memory = memory}), without->forward(x, {.memory = memory})));
+  EXPECT_TRUE(
+      torch::equal(with->forward(x, {.memory = memory, .position = &pass}), without->forward(x, {.memory = memory})));
 }
 
 TEST(Attention, ThreadsMayShareIt) {

@@ -137,6 +137,26 @@ TEST(Stack, ReorderedStatesGoOnAsTheirRows) {
   EXPECT_TRUE(close(y, wanted.slice(1, 4)));
 }
 
+TEST(Stack, NarrowTypesStayNearTheWideResult) {
+  const torch::NoGradGuard no_grad;
+  for (const auto& position : positions_registry().names()) {
+    const auto stack = make_stack(decoder(position));
+    const auto x = some({2, 6, 8});
+    const auto wide = stack->forward(x);
+    for (const auto type : {torch::kBFloat16, torch::kHalf}) {
+      auto narrow = make_stack(decoder(position));
+      narrow->to(type);
+      DecoderState state;
+      const auto y = torch::cat({narrow->forward(x.slice(1, 0, 5).to(type), {.state = &state}),
+                                 narrow->forward(x.slice(1, 5).to(type), {.state = &state})},
+                                1);
+      EXPECT_EQ(y.scalar_type(), type) << position;
+      EXPECT_LT((y.to(torch::kDouble) - wide).abs().max().item<double>(), type == torch::kHalf ? 0.02 : 0.15)
+          << position;
+    }
+  }
+}
+
 TEST(Stack, SlidingWindowsGoWithCaches) {
   const torch::NoGradGuard no_grad;
   const auto stack = make_stack(decoder("rope"));

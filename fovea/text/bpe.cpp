@@ -277,16 +277,10 @@ void Bpe::write_json(std::string& out) const {
   out += ", \"end_of_word_suffix\": " + text(options_.end_suffix);
   out += std::string(", \"fuse_unk\": ") + flag(options_.fuse_unknown);
   out += std::string(", \"byte_fallback\": ") + flag(options_.byte_fallback);
-  out += std::string(", \"ignore_merges\": ") + flag(options_.ignore_merges) + ",\n    \"vocab\": {";
+  out += std::string(", \"ignore_merges\": ") + flag(options_.ignore_merges) + ",\n    \"vocab\": ";
+  vocabulary_.write_json(out);
+  out += ",\n    \"merges\": [";
   const char* separator = "\n      ";
-  for (int64_t id = 0; id < end_id(); ++id) {
-    const auto token = vocabulary_.token(id);
-    if (!token) continue;
-    out += separator + json_string(*token) + ": " + std::to_string(id);
-    separator = ",\n      ";
-  }
-  out += "\n    },\n    \"merges\": [";
-  separator = "\n      ";
   for (const auto& [left, right] : merges_) {
     out +=
         separator + ("[" + json_string(*vocabulary_.token(left))) + ", " + json_string(*vocabulary_.token(right)) + "]";

@@ -15,7 +15,7 @@ namespace fovea::text {
 namespace {
 
 const std::map<std::string, NormalizerReader> kNormalizers = {
-    {"Lowercase", read_lowercase},
+    {"BertNormalizer", read_bert_normalizer}, {"Lowercase", read_lowercase},
     {"NFC", read_nfc},
     {"NFD", read_nfd},
     {"NFKC", read_nfkc},
@@ -29,6 +29,7 @@ const std::map<std::string, NormalizerReader> kNormalizers = {
 
 const std::map<std::string, ModelReader> kModels = {
     {"BPE", read_bpe},
+    {"WordPiece", read_wordpiece},
 };
 
 const std::map<std::string, PreTokenizerReader> kPreTokenizers = {
@@ -47,7 +48,7 @@ const std::map<std::string, DecoderReader> kDecoders = {
     {"BPEDecoder", read_bpe_decoder},       {"ByteFallback", read_byte_fallback},
     {"ByteLevel", read_byte_level_decoder}, {"Fuse", read_fuse},
     {"Replace", read_replace_decoder},      {"Sequence", read_decoder_sequence},
-    {"Strip", read_strip_decoder},
+    {"Strip", read_strip_decoder}, {"WordPiece", read_wordpiece_decoder},
 };
 
 template <class Reader>

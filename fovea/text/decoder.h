@@ -39,6 +39,7 @@ std::unique_ptr<Decoder> read_replace_decoder(Fields& fields);
 std::unique_ptr<Decoder> read_byte_fallback(Fields& fields);
 std::unique_ptr<Decoder> read_strip_decoder(Fields& fields);
 std::unique_ptr<Decoder> read_bpe_decoder(Fields& fields);
+std::unique_ptr<Decoder> read_wordpiece_decoder(Fields& fields);
 std::unique_ptr<Decoder> read_decoder_sequence(Fields& fields);
 
 // `bytes` with U+FFFD for each part that can be no character (the longest proper start of one, else a single byte).

@@ -18,6 +18,10 @@ class Normalizer {
 
 using NormalizerReader = std::unique_ptr<Normalizer> (*)(Fields& fields);
 
+// Unicode's NFD, and lower case, for normalisers that have them as a step.
+void decompose_canonically(AlignedText& text);
+void lowercase(AlignedText& text);
+
 // By the "type" of a tokenizer.json object; null for a JSON null. Error(kInput) naming a type that is not supported.
 std::unique_ptr<Normalizer> read_normalizer(const nlohmann::json& object, const std::string& where);
 
@@ -27,6 +31,7 @@ std::unique_ptr<Normalizer> read_nfd(Fields& fields);
 std::unique_ptr<Normalizer> read_nfkc(Fields& fields);
 std::unique_ptr<Normalizer> read_nfkd(Fields& fields);
 std::unique_ptr<Normalizer> read_lowercase(Fields& fields);
+std::unique_ptr<Normalizer> read_bert_normalizer(Fields& fields);
 std::unique_ptr<Normalizer> read_strip(Fields& fields);
 std::unique_ptr<Normalizer> read_strip_accents(Fields& fields);
 std::unique_ptr<Normalizer> read_prepend(Fields& fields);

@@ -14,21 +14,7 @@ namespace {
 
 class Lowercase : public Normalizer {
  public:
-  void apply(AlignedText& text) const override {
-    std::vector<AlignedText::Step> steps;
-    const std::string& old = text.text();
-    steps.reserve(old.size());
-    for (const char *p = old.data(), *end = p + old.size(); p < end;) {
-      const char32_t c = next_character(p);
-      if (c == 0x130) {  // the one character whose lower case is two: i and a dot above
-        steps.push_back({'i'});
-        steps.push_back({0x307, true});
-      } else {
-        steps.push_back({static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c)))});
-      }
-    }
-    text.rewrite(steps);
-  }
+  void apply(AlignedText& text) const override { lowercase(text); }
 };
 
 class Strip : public Normalizer {
@@ -103,6 +89,22 @@ class NormalizerSequence : public Normalizer {
 };
 
 }  // namespace
+
+void lowercase(AlignedText& text) {
+  std::vector<AlignedText::Step> steps;
+  const std::string& old = text.text();
+  steps.reserve(old.size());
+  for (const char *p = old.data(), *end = p + old.size(); p < end;) {
+    const char32_t c = next_character(p);
+    if (c == 0x130) {  // the one character whose lower case is two: i and a dot above
+      steps.push_back({'i'});
+      steps.push_back({0x307, true});
+    } else {
+      steps.push_back({static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c)))});
+    }
+  }
+  text.rewrite(steps);
+}
 
 std::unique_ptr<Normalizer> read_lowercase(Fields&) { return std::make_unique<Lowercase>(); }
 

@@ -61,6 +61,7 @@ class Parser {
 
   Tree parse_sequence() {
     Tree sequence{Tree::kSequence};
+    last_letter_ = 0;
     while (p_ != end_ && *p_ != '|' && *p_ != ')') sequence.parts.push_back(parse_repeat());
     return sequence;
   }
@@ -108,39 +109,27 @@ class Parser {
     const std::optional<uint32_t> first = number();
     std::optional<uint32_t> second = first;
     if (accept(",")) second = number().value_or(kUnlimited);
-    if (!second || !accept("}")) unsupported("a \"{\" that is not an interval (write \"\\{\")");
+    const bool named = first || (second && *second != kUnlimited);
+    if (!named || !second || !accept("}")) unsupported("a \"{\" that is not an interval (write \"\\{\")");
     least = first.value_or(0), most = *second;
     if (least > most || most == 0) unsupported("an interval that is empty or runs backwards");
   }
 
   Tree parse_atom() {
     const char32_t c = take();
-    switch (c) {
-      case '(':
-        return parse_group();
-      case '[':
-        return parse_class();
-      case '\\':
-        return parse_escape_atom();
-      case '.': {
-        CharacterSet set;
-        set.ranges.push_back({'\n', '\n'});
-        set.negated = true;
-        return add(std::move(set));
-      }
-      case '^':
-        unsupported("the anchor \"^\"");
-      case '$':
-        unsupported("the anchor \"$\"");
-      case '*':
-      case '+':
-      case '?':
-        fail("repeats nothing");
-      case '{':
-        unsupported("a \"{\" that is not an interval (write \"\\{\")");
-      default:
-        return single(c);
+    if (c == '(') return parse_group();
+    if (c == '[') return parse_class();
+    if (c == '\\') return parse_escape_atom();
+    if (c == '.') {  // all but the line end
+      CharacterSet set;
+      set.ranges.push_back({'\n', '\n'});
+      set.negated = true;
+      return add(std::move(set));
     }
+    if (c == '^' || c == '$') unsupported(std::string("the anchor \"") + static_cast<char>(c) + '"');
+    if (c == '*' || c == '+' || c == '?') fail("repeats nothing");
+    if (c == '{') unsupported("a \"{\" that is not an interval (write \"\\{\")");
+    return single(c);
   }
 
   Tree parse_group() {
@@ -162,7 +151,6 @@ class Parser {
     }
     if (!accept(")")) fail("has an unmatched \"(\"");
     ignore_case_ = outer;
-    // A group of one item stays a group: "(ab)+" and "(a)+" alike.
     return tree;
   }
 
@@ -205,51 +193,22 @@ class Parser {
   // A character, or nothing after adding a class to `set`.
   std::optional<char32_t> parse_escape(CharacterSet& set) {
     const char32_t c = take();
-    switch (c) {
-      case 'n':
-        return '\n';
-      case 'r':
-        return '\r';
-      case 't':
-        return '\t';
-      case 'f':
-        return '\f';
-      case 'v':
-        return '\v';
-      case 'a':
-        return '\a';
-      case 'e':
-        return 0x1B;
-      case 'x':
-        return parse_hex();
-      case 'u':
-        return parse_digits(4);
-      case 's':
-        set.white_space = true;
-        return {};
-      case 'S':
-        set.not_white_space = true;
-        return {};
-      case 'w':
-        set.word = true;
-        return {};
-      case 'W':
-        set.not_word = true;
-        return {};
-      case 'd':
-        set.categories |= *category_set("Nd");
-        return {};
-      case 'D':
-        set.categories |= ~*category_set("Nd");
-        return {};
-      case 'p':
-        set.categories |= parse_property(false);
-        return {};
-      case 'P':
-        set.categories |= parse_property(true);
-        return {};
-      default:
-        break;
+    constexpr std::string_view kNames = "nrtfvae", kValues = "\n\r\t\f\v\a\x1B", kClasses = "sSwWdDpP";
+    const auto is_in = [&](std::string_view names) {
+      return c < 0x80 && names.find(static_cast<char>(c)) != names.npos;
+    };
+    if (is_in(kNames)) return static_cast<char32_t>(kValues[kNames.find(static_cast<char>(c))]);
+    if (c == 'x') return parse_hex();
+    if (c == 'u') return parse_digits(4);
+    if (is_in(kClasses)) {
+      if (c == 's') set.white_space = true;
+      if (c == 'S') set.not_white_space = true;
+      if (c == 'w') set.word = true;
+      if (c == 'W') set.not_word = true;
+      if (c == 'd') set.categories |= *category_set("Nd");
+      if (c == 'D') set.categories |= ~*category_set("Nd");
+      if (c == 'p' || c == 'P') set.categories |= parse_property(c == 'P');
+      return {};
     }
     const bool alphanumeric = c < 0x80 && c != '_' && is_word(c);
     if (alphanumeric) unsupported(std::string("\"\\") + static_cast<char>(c) + '"');
@@ -272,15 +231,10 @@ class Parser {
     char32_t value = 0;
     int digits = 0;
     for (; digits < (count == 0 ? 6 : count) && p_ != end_; ++digits, ++p_) {
-      const char c = *p_;
-      if (c >= '0' && c <= '9')
-        value = value * 16 + static_cast<char32_t>(c - '0');
-      else if (c >= 'a' && c <= 'f')
-        value = value * 16 + static_cast<char32_t>(c - 'a' + 10);
-      else if (c >= 'A' && c <= 'F')
-        value = value * 16 + static_cast<char32_t>(c - 'A' + 10);
-      else
-        break;
+      constexpr std::string_view kDigits = "0123456789abcdef0123456789ABCDEF";
+      const size_t digit = kDigits.find(*p_);
+      if (digit == kDigits.npos) break;
+      value = value * 16 + static_cast<char32_t>(digit % 16);
     }
     if (digits == 0 || (count != 0 && digits != count) || value > 0x10FFFF) fail("has a malformed character number");
     return value;

@@ -46,6 +46,7 @@ TEST(Pattern, SetsAndClasses) {
 TEST(Pattern, LookAheadAndCase) {
   EXPECT_EQ(matches(R"(\s+(?!\S)|\s+)", "a   b "), (Words{"  ", " ", " "}));
   EXPECT_EQ(matches(R"(a(?=b))", "ab ac"), (Words{"a"}));
+  EXPECT_EQ(matches("(?i:s|t)+", "sTt"), (Words{"sTt"}));
   EXPECT_EQ(matches(R"((?i:'s|'ll))", "'S 'lL 'ſ"), (Words{"'S", "'lL", "'ſ"}));
 }
 
@@ -64,13 +65,18 @@ TEST(Pattern, Gpt2ByHandIsGpt2sPattern) {
 }
 
 TEST(Pattern, RefusesWhatItDoesNotKnow) {
-  for (const char* pattern : {"^a",          "a$",      R"(\bfoo)",    R"((?<=a)b)", "(?<name>a)",
-                              "a{2}?",       "a{2}+",   R"((a)\1)",    R"(\p{Han})", "[a&&b]",
-                              "[[:alpha:]]", "(?x: a)", "(?i:ss)",     "(?i:é)",     R"(\h)",
-                              "a**",         "(",       ")",           "[a",         "[]",
-                              "[b-a]",       "*",       "a{3,1}",      "{",          R"(\x{110000})",
-                              R"(\p{L)",     "a*",      "a|",          "(a*)*",      "(?:a?b?)+",
-                              "\\",          R"(\xFF)", "(?i:\\p{Lu})"}) {
+  for (const char* pattern : {"^a",         "a$",          R"(\bfoo)",
+                              R"((?<=a)b)", "(?<name>a)",  "a{2}?",
+                              "a{2}+",      R"((a)\1)",    R"(\p{Han})",
+                              "[a&&b]",     "[[:alpha:]]", "(?x: a)",
+                              "(?i:ss)",    "a{,}",        "a{}",
+                              "(?i:é)",     R"(\h)",       "a**",
+                              "(",          ")",           "[a",
+                              "[]",         "[b-a]",       "*",
+                              "a{3,1}",     "{",           R"(\x{110000})",
+                              R"(\p{L)",    "a*",          "a|",
+                              "(a*)*",      "(?:a?b?)+",   "\\",
+                              R"(\xFF)",    "(?i:\\p{Lu})"}) {
     EXPECT_THROW(Pattern::parse(pattern, "test"), Error) << pattern;
   }
   EXPECT_THROW(Pattern::literal("", "test"), Error);

@@ -43,5 +43,6 @@ nlohmann::json byte_level_json(bool add_prefix_space = false);
 
 // The readers that components.cpp lists.
 std::unique_ptr<Model> read_bpe(Fields& fields, ModelTables& tables, bool byte_level);
+std::unique_ptr<Model> read_wordpiece(Fields& fields, ModelTables& tables, bool byte_level);
 
 }  // namespace fovea::text

@@ -113,6 +113,8 @@ class UnicodeForm : public Normalizer {
 
 }  // namespace
 
+void decompose_canonically(AlignedText& text) { UnicodeForm(false, false).apply(text); }
+
 std::unique_ptr<Normalizer> read_nfc(Fields&) { return std::make_unique<UnicodeForm>(false, true); }
 std::unique_ptr<Normalizer> read_nfd(Fields&) { return std::make_unique<UnicodeForm>(false, false); }
 std::unique_ptr<Normalizer> read_nfkc(Fields&) { return std::make_unique<UnicodeForm>(true, true); }

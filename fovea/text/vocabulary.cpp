@@ -5,6 +5,7 @@
 
 #include "fovea/base/check.h"
 #include "fovea/text/hash.h"
+#include "fovea/text/json_text.h"
 
 namespace fovea::text {
 
@@ -53,6 +54,18 @@ std::optional<Vocabulary::Id> Vocabulary::find(std::string_view token) const {
 std::optional<std::string_view> Vocabulary::token(int64_t id) const {
   if (id < 0 || id >= end_id() || places_[static_cast<size_t>(id)].size == kGap) return std::nullopt;
   return at(static_cast<Id>(id));
+}
+
+void Vocabulary::write_json(std::string& out) const {
+  out += '{';
+  const char* separator = "\n      ";
+  for (int64_t id = 0; id < end_id(); ++id) {
+    const auto text = token(id);
+    if (!text) continue;
+    out += separator + json_string(*text) + ": " + std::to_string(id);
+    separator = ",\n      ";
+  }
+  out += "\n    }";
 }
 
 }  // namespace fovea::text

@@ -22,6 +22,8 @@ class Vocabulary {
   std::optional<Id> find(std::string_view token) const;
   // The token of an id, or nothing for a gap and beyond the end.
   std::optional<std::string_view> token(int64_t id) const;
+  // Appends them as a JSON object in order of ids.
+  void write_json(std::string& out) const;
   size_t size() const { return count_; }                                   // tokens
   int64_t end_id() const { return static_cast<int64_t>(places_.size()); }  // one past the largest id
 
