@@ -26,10 +26,8 @@ Tensor either(const Tensor& given, const DecoderState* state, Tensor DecoderStat
   return given.defined() || state == nullptr ? given : state->*held;
 }
 
-// Which keys are real: T queries, the newest of past + T keys.
-Mask padding_mask(const Tensor& start, const Tensor& lengths, int64_t past) {
-  FOVEA_CHECK_KIND(ErrorKind::kArgument, !lengths.defined() || past == 0,
-                   "stack: lengths were given for tokens that follow a cache; describe left padding by start");
+// Which keys are real.
+Mask padding_mask(const Tensor& start, const Tensor& lengths) {
   if (start.defined()) return lengths.defined() ? masks::padding(start, lengths) : masks::padding_left(start);
   return lengths.defined() ? masks::padding(lengths) : Mask();
 }
@@ -71,6 +69,9 @@ Tensor StackImpl::embed(const Tensor& x, const Positions& positions) const {
 
 BlockInput StackImpl::block_input(const Tensor& x, const StackInput& in) const {
   const int64_t T = x.size(1), past = in.state != nullptr ? in.state->length() : 0;
+  // Slots behind a short row would stay in the cache, where later steps would see them.
+  FOVEA_CHECK_KIND(ErrorKind::kArgument, in.state == nullptr || !in.lengths.defined(),
+                   "stack: lengths do not go with a state; pad on the left and give start");
   const Tensor start = either(in.start, in.state, &DecoderState::start);
   const Tensor memory_lengths = either(in.memory_lengths, in.state, &DecoderState::memory_lengths);
 
@@ -80,7 +81,7 @@ BlockInput StackImpl::block_input(const Tensor& x, const StackInput& in) const {
                  .memory_mask = in.memory_mask};
   // A single newest token sees all keys before it anyway.
   if (options_.causal && T > 1) out.mask = out.mask & masks::causal();
-  out.mask = out.mask & padding_mask(start, in.lengths, past);
+  out.mask = out.mask & padding_mask(start, in.lengths);
   if (memory_lengths.defined()) out.memory_mask = out.memory_mask & masks::padding(memory_lengths);
   if (in.positions.defined()) {
     out.positions = in.positions;

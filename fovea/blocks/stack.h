@@ -28,12 +28,12 @@ struct StackOptions {
 };
 
 struct StackInput {
-  Mask mask;            // beside `causal` and padding
-  Score score;          // beside the position's
-  Tensor start;         // [B] left padding: first real slot of each row; default: the state's
-  Tensor lengths;       // [B] real tokens of each row, from `start` (or slot 0) on; not with a state that holds tokens
-  Positions positions;  // default: real tokens are counted, from what the state holds on
-  Tensor memory;        // [B, S, M] for cross-attention; default: the state's
+  Mask mask;              // beside `causal` and padding
+  Score score;            // beside the position's
+  Tensor start;           // [B] left padding: first real slot of each row; default: the state's
+  Tensor lengths;         // [B] real tokens of each row, from `start` (or slot 0) on; not with a state
+  Positions positions;    // default: real tokens are counted, from what the state holds on
+  Tensor memory;          // [B, S, M] for cross-attention; default: the state's
   Tensor memory_lengths;  // [B] real rows of the memory; default: the state's
   Mask memory_mask;       // beside them
   DecoderState* state = nullptr;

@@ -240,6 +240,11 @@ TEST(Stack, Errors) {
   EXPECT_EQ(state.length(), 16);  // nothing was appended
   EXPECT_NE(error_of([&] { stack->forward(some({1, 4, 6})); }).find("with C = 8"), std::string::npos);
   state = {};
+  const auto lengths = torch::tensor({3}, torch::kLong);
+  EXPECT_NE(error_of([&] {
+              stack->forward(some({1, 4, 8}), {.lengths = lengths, .state = &state});
+            }).find("pad on the left"),
+            std::string::npos);
   state.self.resize(3);
   EXPECT_NE(error_of([&] {
               stack->forward(some({1, 4, 8}), {.state = &state});

@@ -28,6 +28,59 @@ std::string at_line(std::string_view source, const toml::source_region& region) 
   return detail::concat(source, ":", region.begin.line);
 }
 
+// The end of the string that starts at `begin`, or of its line where it has none.
+size_t end_of_string(std::string_view text, size_t begin) {
+  const char quote = text[begin];
+  const bool multi_line = text.substr(begin, 3) == std::string(3, quote);
+  const std::string close(multi_line ? 3 : 1, quote);
+  size_t i = begin + close.size();
+  while (i < text.size() && text.substr(i, close.size()) != close) {
+    if (text[i] == '\n' && !multi_line) return i;
+    i += text[i] == '\\' && quote == '"' ? 2 : 1;
+  }
+  i = std::min(i + close.size(), text.size());
+  while (multi_line && i < text.size() && text[i] == quote) ++i;  // up to two quotes may touch the closing ones
+  return i;
+}
+
+// toml++ 3.3 runs into undefined behaviour (is_non_ascii_horizontal_whitespace) on letters such as é or か outside
+// strings and comments, where TOML allows ASCII alone. Returns where such a thing stands, or npos. A quote in an
+// unexpected place counts too: there the parser would not see a string.
+size_t find_stray_text(std::string_view text) {
+  char before = '\n';  // the last character that is not blank
+  for (size_t i = 0; i < text.size();) {
+    const char c = text[i];
+    if (c == '#') {
+      i = std::min(text.find('\n', i), text.size());
+    } else if (c == '"' || c == '\'') {
+      if (std::string_view("\n=[,.{").find(before) == std::string_view::npos) return i;
+      before = c;
+      i = end_of_string(text, i);
+    } else {
+      if (static_cast<unsigned char>(c) >= 0x80) return i;
+      if (c != ' ' && c != '\t' && c != '\r') before = c;
+      ++i;
+    }
+  }
+  return std::string_view::npos;
+}
+
+toml::table parse_toml(std::string_view text, std::string_view source) {
+  if (const size_t stray = find_stray_text(text); stray != text.npos) {
+    const auto line = 1 + std::count(text.begin(), text.begin() + stray, '\n');
+    size_t end = stray;
+    const bool is_ascii = decode_utf8(text, end) < 0x80;
+    throw Error(ErrorKind::kConfig, detail::concat(source, ":", line, ": unexpected ", text.substr(stray, end - stray),
+                                                   is_ascii ? "" : " outside quotes"));
+  }
+  try {
+    return toml::parse(text);
+  } catch (const toml::parse_error& error) {
+    throw Error(ErrorKind::kConfig, detail::concat(at_line(source, error.source()), ":", error.source().begin.column,
+                                                   ": ", error.description()));
+  }
+}
+
 // `where` (optional) receives the place of every key, dotted.
 class Converter {
  public:
@@ -81,11 +134,9 @@ std::string_view trim(std::string_view text) {
 std::optional<json> parse_value(std::string_view text) {
   if (text.find('\n') != text.npos) return std::nullopt;  // would be more than a value
   try {
-    const toml::table table = toml::parse(detail::concat("value = ", text));
+    const toml::table table = parse_toml(detail::concat("value = ", text), kCommandLine);
     return Converter(kCommandLine, nullptr).convert(*table.get("value"), "value");
-  } catch (const toml::parse_error&) {
-    return std::nullopt;
-  } catch (const Error&) {  // a date: typed without quotes it is a text
+  } catch (const Error&) {  // no TOML, or a date: typed without quotes it is a text
     return std::nullopt;
   }
 }
@@ -214,13 +265,7 @@ TomlConfig TomlConfig::read(const std::filesystem::path& path) {
 TomlConfig TomlConfig::parse(std::string_view text, std::string source) {
   TomlConfig out;
   out.tree_->source = source;
-  try {
-    const toml::table table = toml::parse(text);
-    out.tree_->root = Converter(source, &out.tree_->where).convert(table, "");
-  } catch (const toml::parse_error& error) {
-    throw Error(ErrorKind::kConfig, detail::concat(at_line(source, error.source()), ":", error.source().begin.column,
-                                                   ": ", error.description()));
-  }
+  out.tree_->root = Converter(source, &out.tree_->where).convert(parse_toml(text, source), "");
   return out;
 }
 

@@ -105,6 +105,46 @@ TEST(Toml, SyntaxErrorsNameLineAndColumn) {
   EXPECT_TRUE(error_of("x = " + std::string(100000, '[')).starts_with("kjv.toml:1:"));
 }
 
+TEST(Toml, OtherLettersStandInStringsAndCommentsOnly) {
+  EXPECT_EQ(error_of("a = 1\nb = \u00e9"), "kjv.toml:2: unexpected \u00e9 outside quotes");
+  EXPECT_EQ(error_of("\u304b = 1"), "kjv.toml:1: unexpected \u304b outside quotes");
+  EXPECT_EQ(error_of("sizes = [1, \ufeff]"), "kjv.toml:1: unexpected \ufeff outside quotes");
+  EXPECT_EQ(error_of("compile = 1\"\u00e9\""), "kjv.toml:1: unexpected \"");
+  for (const auto text : {"position = '\u00e9'# \u00e9", "'position' = \"\u00e9\"", "position = '''\n\u00e9'''",
+                          "position = \"\"\"\\\n  \u00e9\"\"\"", "# '\nposition = \"\u00e9\"  # it's"})
+    EXPECT_EQ(fill(text).position, "\u00e9") << text;
+  EXPECT_EQ(fill("position = \"\"\"\"\u00e9\"\"\"\"\"").position, "\"\u00e9\"\"");
+  EXPECT_EQ(fill("position = \"\\\"\u00e9\"").position, "\"\u00e9");
+  EXPECT_EQ(fill("[optim]\nfreeze = ['\u00e9',\n\"\u304b\",]").optim.freeze, (Overrides{"\u00e9", "\u304b"}));
+}
+
+TEST(Toml, MutatedTextNeverCrashes) {
+  Recipe recipe;
+  recipe.position = "\u00e9\u304b\n";
+  recipe.optim.freeze = {"a", "'"};
+  const std::string good = dump_toml(recipe) + "x.\"y z\" = { a = 2020-01-01, b = [0x1F, 1_000.5e-3] } # \u00e9\n";
+  std::mt19937 random(5);
+  for (int round = 0; round < 20000; ++round) {
+    std::string text = good;
+    for (auto edits = 1 + random() % 4; edits-- > 0;) {
+      const size_t place = random() % text.size();
+      if (random() % 2 != 0) {
+        text[place] = static_cast<char>(random() % 128);
+      } else if (random() % 2 != 0) {
+        text.erase(place, random() % 5);
+      } else {
+        text.insert(place, random() % 2 != 0 ? "\u00e9" : text.substr(random() % text.size(), random() % 9));
+      }
+      if (text.empty()) text = "[";
+    }
+    try {
+      TomlConfig::parse(text, "kjv.toml").fill(recipe, UnknownKeys::kIgnore);
+    } catch (const Error& error) {
+      ASSERT_TRUE(std::string(error.what()).starts_with("kjv.toml:")) << error.what();
+    }
+  }
+}
+
 using TomlFiles = testing_support::ScratchTest;
 
 TEST_F(TomlFiles, AreReadAndMissingOnesAreUsageErrors) {

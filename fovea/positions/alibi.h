@@ -1,8 +1,8 @@
 // ALiBi (Press et al. 2022): a penalty on the scores that grows with distance, one fixed slope per head.
 //
 // For H a power of two the slopes are 2^(−8/H), 2^(−16/H), …, 2^(−8); otherwise those of the power of two below H,
-// followed by every other one of the next power of two (section 3 and the authors' code). SPDX-License-Identifier:
-// Apache-2.0
+// followed by every other one of the next power of two (section 3 and the authors' code).
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "fovea/positions/position.h"

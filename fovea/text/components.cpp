@@ -15,7 +15,8 @@ namespace fovea::text {
 namespace {
 
 const std::map<std::string, NormalizerReader> kNormalizers = {
-    {"BertNormalizer", read_bert_normalizer}, {"Lowercase", read_lowercase},
+    {"BertNormalizer", read_bert_normalizer},
+    {"Lowercase", read_lowercase},
     {"NFC", read_nfc},
     {"NFD", read_nfd},
     {"NFKC", read_nfkc},
@@ -48,7 +49,7 @@ const std::map<std::string, DecoderReader> kDecoders = {
     {"BPEDecoder", read_bpe_decoder},       {"ByteFallback", read_byte_fallback},
     {"ByteLevel", read_byte_level_decoder}, {"Fuse", read_fuse},
     {"Replace", read_replace_decoder},      {"Sequence", read_decoder_sequence},
-    {"Strip", read_strip_decoder}, {"WordPiece", read_wordpiece_decoder},
+    {"Strip", read_strip_decoder},          {"WordPiece", read_wordpiece_decoder},
 };
 
 template <class Reader>

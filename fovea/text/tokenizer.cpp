@@ -34,6 +34,15 @@ void read_roles(const fs::path& path, text::Pipeline& pipeline) {
   read("unk_token", pipeline.roles.unk);
 }
 
+text::TokenizerFile read_folder(const fs::path& folder) {
+  std::error_code ignored;
+  const auto has = [&](const char* name) { return fs::exists(folder / name, ignored); };
+  const fs::path file = folder / "tokenizer.json";
+  if (!has("tokenizer.json") && has("vocab.json") && has("merges.txt")) return text::read_gpt2_folder(folder);
+  if (!has("tokenizer.json") && has("vocab.txt")) return text::read_bert_folder(folder);
+  return text::parse_tokenizer_file(read_text(file, "tokenizer"), file.native());
+}
+
 }  // namespace
 
 Tokenizer text::make_tokenizer(TokenizerFile file) { return Tokenizer(std::make_shared<Pipeline>(std::move(file))); }
@@ -42,10 +51,8 @@ Tokenizer Tokenizer::load(const fs::path& path) {
   std::error_code ignored;
   const bool folder = fs::is_directory(path, ignored);
   const fs::path file = folder ? path / "tokenizer.json" : path;
-  const bool gpt2 = folder && !fs::exists(file, ignored) && fs::exists(path / "vocab.json", ignored) &&
-                    fs::exists(path / "merges.txt", ignored);
   auto pipeline = std::make_shared<text::Pipeline>(
-      gpt2 ? text::read_gpt2_folder(path) : text::parse_tokenizer_file(read_text(file, "tokenizer"), file.native()));
+      folder ? read_folder(path) : text::parse_tokenizer_file(read_text(file, "tokenizer"), file.native()));
   const fs::path config = file.parent_path() / "tokenizer_config.json";
   if (fs::exists(config, ignored)) read_roles(config, *pipeline);
   return Tokenizer(std::move(pipeline));

@@ -46,7 +46,8 @@ struct EncodeOptions {
 // A movable, cheaply copied value. All const functions may be called from several threads at once.
 class Tokenizer {
  public:
-  // From a folder (tokenizer.json, or vocab.json + merges.txt as GPT-2 has them) or the path of a tokenizer.json.
+  // From a folder (tokenizer.json, or in older ones vocab.json + merges.txt or vocab.txt) or the path of a
+  // tokenizer.json.
   static Tokenizer load(const std::filesystem::path& path);
   // From the contents of a tokenizer.json; `source` names it in errors.
   static Tokenizer from_json(std::string_view json, std::string_view source = "tokenizer.json");

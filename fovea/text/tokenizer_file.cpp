@@ -12,15 +12,6 @@ namespace {
 
 using json = nlohmann::json;
 
-// "a b" as files of older versions write a merge.
-std::pair<std::string, std::string> split_merge(const std::string& line, const std::string& where) {
-  const size_t blank = line.find(' ');
-  const bool two = blank != std::string::npos && blank > 0 && blank + 1 < line.size() &&
-                   line.find(' ', blank + 1) == std::string::npos;
-  FOVEA_CHECK_INPUT(two, where, ": the merge \"", line, "\" is not two tokens with a blank between them");
-  return {line.substr(0, blank), line.substr(blank + 1)};
-}
-
 // Builds the document from the parser's events, the two tables aside: as JSON values they would cost ten times as much.
 class Builder : public nlohmann::json_sax<json> {
  public:
@@ -142,22 +133,15 @@ class Builder : public nlohmann::json_sax<json> {
   std::vector<std::string> pair_;
 };
 
-// "<unk>" or {"content": "<unk>", …}; nothing for null.
-void collect_special(const json& config, const char* key, std::vector<std::string>& out) {
-  const auto found = config.find(key);
-  if (found == config.end()) return;
-  const json* content = &*found;
-  if (content->is_object()) {
-    const auto inner = content->find("content");
-    if (inner == content->end()) return;
-    content = &*inner;
-  }
-  if (!content->is_string()) return;
-  const auto token = content->get<std::string>();
-  if (std::find(out.begin(), out.end(), token) == out.end()) out.push_back(token);
-}
-
 }  // namespace
+
+std::pair<std::string, std::string> split_merge(const std::string& line, const std::string& where) {
+  const size_t blank = line.find(' ');
+  const bool two = blank != std::string::npos && blank > 0 && blank + 1 < line.size() &&
+                   line.find(' ', blank + 1) == std::string::npos;
+  FOVEA_CHECK_INPUT(two, where, ": the merge \"", line, "\" is not two tokens with a blank between them");
+  return {line.substr(0, blank), line.substr(blank + 1)};
+}
 
 TokenizerFile parse_tokenizer_file(std::string_view text, std::string_view source) {
   TokenizerFile file;
@@ -165,50 +149,6 @@ TokenizerFile parse_tokenizer_file(std::string_view text, std::string_view sourc
   Builder builder(file);
   json::sax_parse(text.begin(), text.end(), &builder);
   return file;
-}
-
-TokenizerFile read_gpt2_folder(const std::filesystem::path& folder) {
-  // The vocabulary is parsed as if it stood in a tokenizer.json.
-  const std::filesystem::path vocab = folder / "vocab.json", merges = folder / "merges.txt";
-  TokenizerFile file = parse_tokenizer_file(
-      "{\"model\":{\"type\":\"BPE\",\"vocab\":" + read_text(vocab, "vocabulary") + "}}", vocab.native());
-  const std::string lines = read_text(merges, "merges");
-  for (size_t at = 0; at < lines.size();) {
-    const size_t end = std::min(lines.find('\n', at), lines.size());
-    std::string line = lines.substr(at, end - at);
-    if (line.ends_with('\r')) line.pop_back();
-    if (!line.empty() && !line.starts_with("#version"))
-      file.tables.merges.push_back(split_merge(line, merges.native()));
-    at = end + 1;
-  }
-  file.source = folder.native();
-  std::vector<std::string> special = {"<|endoftext|>"};
-  bool prefix = false;
-  if (std::filesystem::exists(folder / "tokenizer_config.json")) {
-    const json config =
-        json::parse(read_text(folder / "tokenizer_config.json", "tokenizer configuration"), nullptr, false);
-    FOVEA_CHECK_INPUT(config.is_object(), (folder / "tokenizer_config.json").native(), ": is not a JSON object");
-    prefix = config.value("add_prefix_space", json(false)) == json(true);
-    for (const char* key : {"bos_token", "eos_token", "unk_token", "pad_token"}) collect_special(config, key, special);
-  }
-  file.top["pre_tokenizer"] = file.top["decoder"] = file.top["post_processor"] = byte_level_json(prefix);
-  json& added = file.top["added_tokens"] = json::array();
-  for (const std::string& token : special) {
-    const auto found = std::find_if(file.tables.vocab.begin(), file.tables.vocab.end(),
-                                    [&](const auto& t) { return t.first == token; });
-    if (found == file.tables.vocab.end()) continue;
-    added.push_back(special_token_json(token, found->second));
-  }
-  return file;
-}
-
-json special_token_json(const std::string& token, int64_t id) {
-  return {{"id", id},        {"content", token},    {"single_word", false}, {"lstrip", false},
-          {"rstrip", false}, {"normalized", false}, {"special", true}};
-}
-
-json byte_level_json(bool add_prefix_space) {
-  return {{"type", "ByteLevel"}, {"add_prefix_space", add_prefix_space}, {"trim_offsets", false}, {"use_regex", true}};
 }
 
 std::unique_ptr<Model> read_bpe(Fields& fields, ModelTables& tables, bool byte_level) {

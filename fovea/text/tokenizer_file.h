@@ -31,11 +31,16 @@ struct TokenizerFile {
 TokenizerFile parse_tokenizer_file(std::string_view json, std::string_view source);
 // GPT-2's older form: vocab.json, merges.txt and, where it exists, the special tokens of tokenizer_config.json.
 TokenizerFile read_gpt2_folder(const std::filesystem::path& folder);
+// BERT's older form: vocab.txt, one token a line; tokenizer_config.json may say do_lower_case and the like.
+TokenizerFile read_bert_folder(const std::filesystem::path& folder);
 
 using ModelReader = std::unique_ptr<Model> (*)(Fields& fields, ModelTables& tables, bool byte_level);
 
 // By the "type" of the section "model". `byte_level`: words arrive as bytes (see PreTokenizer::byte_level).
 std::unique_ptr<Model> read_model(TokenizerFile& file, bool byte_level);
+
+// "a b", as older files write a merge, in two. Error(kInput) `where: …` for another number of parts.
+std::pair<std::string, std::string> split_merge(const std::string& line, const std::string& where);
 
 // Parts of a tokenizer.json that we write ourselves.
 nlohmann::json special_token_json(const std::string& token, int64_t id);

@@ -92,7 +92,8 @@ std::unique_ptr<Model> read_wordpiece(Fields& fields, ModelTables& tables, bool 
   options.unknown_token = fields.string("unk_token");
   options.continuing_prefix = fields.string("continuing_subword_prefix");
   options.max_characters = fields.integer("max_input_chars_per_word");
-  return std::make_unique<WordPiece>(std::move(options), Vocabulary(tables.vocab, fields.where("vocab")), fields.where());
+  return std::make_unique<WordPiece>(std::move(options), Vocabulary(tables.vocab, fields.where("vocab")),
+                                     fields.where());
 }
 
 }  // namespace fovea::text

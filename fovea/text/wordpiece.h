@@ -31,7 +31,8 @@ class WordPiece : public Model {
   void write_json(std::string& out) const override;
 
  private:
-  void cover(std::string_view word, std::string& spelling, std::vector<uint32_t>& ids, std::vector<uint32_t>& sizes) const;
+  void cover(std::string_view word, std::string& spelling, std::vector<uint32_t>& ids,
+             std::vector<uint32_t>& sizes) const;
 
   WordPieceOptions options_;
   Vocabulary vocabulary_;

@@ -85,10 +85,10 @@ TEST(Masks, Pictures) {
   EXPECT_EQ(masks::padding(at::tensor({3, 1}, at::kLong)).draw(1, 3, 1), "#..\n");
   EXPECT_EQ(masks::padding(at::tensor({1, 2}, at::kLong), at::tensor({2, 1}, at::kLong)).draw(1, 4, 1), "..#.\n");
   EXPECT_EQ(masks::document(at::tensor({5, 5, 9}, at::kLong)).draw(3, 3), "##.\n##.\n..#\n");
-  EXPECT_EQ(masks::window_global(0, at::tensor({1, 0, 0}, at::kBool)).draw(3, 3), "###\n##.\n#.#\n");
+  EXPECT_EQ(masks::window_global(0, at::tensor({1, 0, 0}).to(at::kBool)).draw(3, 3), "###\n##.\n#.#\n");
   EXPECT_EQ(masks::blocks(2, at::eye(2, at::kBool)).draw(3, 4), "##..\n##..\n..##\n");
-  EXPECT_EQ(masks::allow(at::tensor({1, 0}, at::kBool)).draw(1, 2), "#.\n");
-  EXPECT_EQ(masks::block(at::tensor({1, 0}, at::kBool)).draw(1, 2), ".#\n");
+  EXPECT_EQ(masks::allow(at::tensor({1, 0}).to(at::kBool)).draw(1, 2), "#.\n");
+  EXPECT_EQ(masks::block(at::tensor({1, 0}).to(at::kBool)).draw(1, 2), ".#\n");
   EXPECT_EQ(masks::rule([](int64_t, int64_t, int64_t q, int64_t k) { return (q + k) % 2 == 0; }).draw(2, 3), "#.#\n.#.\n");
   EXPECT_DOUBLE_EQ(masks::causal().density(4, 4), 10.0 / 16);
   EXPECT_DOUBLE_EQ(Mask().density(3, 5), 1.0);

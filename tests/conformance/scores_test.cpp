@@ -101,7 +101,8 @@ TEST(Scores, TheSchemaCarriesThemWhole) {
     for (const auto& score : entry.samples(s)) {
       std::vector<Tensor> data;
       const Score chain = score + scores::slopes(at::ones({s.H}));
-      const Score back = Score::decode(chain.encode(data), data);
+      const std::string text = chain.encode(data);  // fills data first
+      const Score back = Score::decode(text, data);
       const auto q = at::randn({s.B, s.H, s.T, s.D}), k = at::randn({s.B, s.G, s.S, s.D}), v = at::randn({s.B, s.G, s.S, s.E});
       EXPECT_TRUE(at::equal(attention(q, k, v, {.score = chain}), attention(q, k, v, {.score = back}))) << name;
     }

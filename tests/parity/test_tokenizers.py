@@ -196,6 +196,18 @@ def bert_like():
     return tokenizer
 
 
+def wordpiece(**options):
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(**options)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.train_from_iterator(corpus(), trainers.WordPieceTrainer(
+        vocab_size=1500, special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"], show_progress=False))
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
+    tokenizer.decoder = decoders.WordPiece()
+    return tokenizer
+
+
 def limited(direction, **padding):
     tokenizer = llama3()
     tokenizer.enable_truncation(12, strategy="longest_first", direction=direction)
@@ -226,6 +238,9 @@ KINDS_OF_TOKENIZER = {
     "nfkc": lambda: normalized(normalizers.NFKC(), normalizers.Replace("e", "éé")),
     "roberta": roberta,
     "bert pre-tokenizer": bert_like,
+    "wordpiece, uncased": wordpiece,
+    "wordpiece, cased": lambda: wordpiece(lowercase=False),
+    "wordpiece, as it is": lambda: wordpiece(clean_text=False, handle_chinese_chars=False, strip_accents=True, lowercase=False),
     "truncated and padded": lambda: limited("right", length=20),
     "truncated and padded on the left": lambda: limited("left", pad_to_multiple_of=8),
 }
