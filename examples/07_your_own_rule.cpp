@@ -1,5 +1,5 @@
-// Rules of one's own, as lambdas: a mask over a tree, a penalty whose strength is learned, any function of the score. No
-// class to derive, no kernel to edit; the gradient of the learned numbers is found by running the lambda.
+// Rules of one's own, as lambdas: a mask over a tree, a penalty whose strength is learned, any function of the score.
+// No class to derive, no kernel to edit; the gradient of the learned numbers is found by running the lambda.
 // SPDX-License-Identifier: Apache-2.0
 #include <fovea/fovea.h>
 
