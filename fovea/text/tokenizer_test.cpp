@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <random>
 #include <thread>
@@ -196,6 +197,26 @@ TEST(Tokenizer, OldGpt2Folder) {
   EXPECT_EQ(tokenizer.ids("a b<|endoftext|>"), (Ids{0, 3, 4}));
   EXPECT_EQ(tokenizer.eos_id(), 4);
   write_file(folder / "merges.txt", "#version: 0.2\nĠ b c\n");
+  EXPECT_THROW(Tokenizer::load(folder), Error);
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Tokenizer, OldBertFolder) {
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "fovea_bert_test";
+  std::filesystem::create_directories(folder);
+  write_file(folder / "vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\nplay\n##ing\n##ed\n,\ncafe\n中\n");
+  const Tokenizer tokenizer = Tokenizer::load(folder);
+  const Encoding encoding = tokenizer.encode("Playing, Café中 xyz");
+  EXPECT_EQ(encoding.ids, (Ids{2, 4, 5, 7, 8, 9, 1, 3}));
+  EXPECT_EQ(encoding.offsets, (Offsets{{0, 0}, {0, 4}, {4, 7}, {7, 8}, {9, 13}, {13, 14}, {15, 18}, {0, 0}}));
+  EXPECT_EQ(tokenizer.decode(encoding.ids), "playing, cafe 中 [UNK]");
+  EXPECT_EQ(tokenizer.encode_pair("play", "played").type_ids, (Ids{0, 0, 0, 1, 1, 1}));
+  EXPECT_EQ(tokenizer.pad_id(), 0);
+  EXPECT_EQ(tokenizer.ids(std::string(101, 'a')), (Ids{2, 1, 3}));  // too long to look at
+  write_file(folder / "tokenizer_config.json", R"({"do_lower_case": false})");
+  EXPECT_EQ(Tokenizer::load(folder).ids("Play play"), (Ids{2, 1, 4, 3}));
+  EXPECT_EQ(Tokenizer::from_json(tokenizer.to_json()).to_json(), tokenizer.to_json());
+  write_file(folder / "vocab.txt", "[PAD]\n[UNK]\n");
   EXPECT_THROW(Tokenizer::load(folder), Error);
   std::filesystem::remove_all(folder);
 }
