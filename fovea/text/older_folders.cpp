@@ -106,7 +106,7 @@ TokenizerFile read_bert_folder(const fs::path& folder) {
   add_special(file, {unknown, first, separator, token("pad_token", "[PAD]"), token("mask_token", "[MASK]")});
   const auto id_of = [&](const std::string& content) {
     for (const json& added : file.top["added_tokens"])
-      if (added["content"] == content) return added["id"].get<int64_t>();
+      if (added["content"] == content) return added["id"].get<uint64_t>();  // unsigned, as a parser gives them
     throw Error(ErrorKind::kInput,
                 detail::concat(folder.native(), "/vocab.txt: the token \"", content, "\" is missing"));
   };
