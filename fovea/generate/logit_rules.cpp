@@ -18,21 +18,24 @@ void keep_down_to(Candidates& candidates, const Candidate& last) {
   std::erase_if(candidates, [&](const Candidate& candidate) { return better(last, candidate); });
 }
 
-// Sorts ever longer heads of `candidates`, best first, until their weights reach `wanted`; returns the one that does.
-// A nucleus is small as a rule, so most of a large vocabulary is never sorted.
-Candidate crossing(Candidates candidates, float best, double wanted) {
+// The candidate with which the best ones' share of all weight reaches p. Those lighter than (1 − p) / n of the whole
+// weigh less than 1 − p together, so they lie beyond it: most of a large vocabulary is never sorted.
+Candidate crossing(const Candidates& candidates, double p) {
+  const float best = best_logit(candidates);
+  double total = 0;
+  for (const Candidate& candidate : candidates) total += std::exp(candidate.logit - best);
+  // Half of that, so that rounding cannot matter.
+  const double least = best + std::log((1 - p) * total / double(candidates.size()) / 2);
+  Candidates ranked;
+  for (const Candidate& candidate : candidates)
+    if (candidate.logit >= least) ranked.push_back(candidate);
+  std::sort(ranked.begin(), ranked.end(), better);
   double sum = 0;
-  size_t sorted = 0;
-  for (size_t step = 64; sorted < candidates.size(); step *= 4) {
-    const size_t end = std::min(candidates.size(), sorted + step);
-    std::nth_element(candidates.begin() + sorted, candidates.begin() + (end - 1), candidates.end(), better);
-    std::sort(candidates.begin() + sorted, candidates.begin() + end, better);
-    for (; sorted < end; ++sorted) {
-      sum += std::exp(candidates[sorted].logit - best);
-      if (sum >= wanted) return candidates[sorted];
-    }
+  for (const Candidate& candidate : ranked) {
+    sum += std::exp(candidate.logit - best);
+    if (sum >= p * total) return candidate;
   }
-  return candidates.back();
+  return ranked.back();
 }
 
 }  // namespace
@@ -82,19 +85,16 @@ LogitRule temperature(double temperature) {
 LogitRule top_k(int64_t k) {
   return [k](Candidates& candidates, std::span<const int64_t>) {
     if (int64_t(candidates.size()) <= k) return;
-    Candidates ranked = candidates;
-    std::nth_element(ranked.begin(), ranked.begin() + (k - 1), ranked.end(), better);
-    keep_down_to(candidates, ranked[k - 1]);
+    Candidates ranked(k);
+    std::partial_sort_copy(candidates.begin(), candidates.end(), ranked.begin(), ranked.end(), better);
+    keep_down_to(candidates, ranked.back());
   };
 }
 
 LogitRule top_p(double p) {
   return [p](Candidates& candidates, std::span<const int64_t>) {
     if (candidates.empty() || p >= 1) return;
-    const float best = best_logit(candidates);
-    double total = 0;
-    for (const Candidate& candidate : candidates) total += std::exp(candidate.logit - best);
-    keep_down_to(candidates, crossing(candidates, best, p * total));
+    keep_down_to(candidates, crossing(candidates, p));
   };
 }
 
