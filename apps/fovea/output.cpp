@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
@@ -50,6 +51,12 @@ void Output::flush() {
 Output& output() {
   static Output out;
   return out;
+}
+
+void show_log(const std::string& topic) {
+  const char* topics = std::getenv("FOVEA_LOG");
+  const std::string named = topics ? topics : "";
+  if (named != "all") setenv("FOVEA_LOG", (named + (named.empty() ? "" : ",") + topic).c_str(), 1);
 }
 
 void tell(std::string_view line) {

@@ -23,6 +23,10 @@ class Output {
 };
 Output& output();
 
+// The library's messages on this topic appear on standard error too, beside those that FOVEA_LOG names. Before any of
+// them is written, and before threads.
+void show_log(const std::string& topic);
+
 // A line on standard error. Never fails: a closed terminal must not stop a training run.
 void tell(std::string_view line);
 

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <string_view>
 #include <vector>
 
 #include "fovea/generate/generate.h"
@@ -10,12 +12,14 @@
 
 namespace fovea {
 
-// Goes on with a row of generate() that ended because the model had no position left, until it ends for another reason.
-// `row` grows; `seed` is the row's own. Returns the seconds it took. A stop string is found unless a cut falls into it.
-double go_on_beyond_positions(const GenerativeModelImpl& model, const std::vector<int64_t>& prompt, Generated& row,
-                              GenerateOptions options, const Tokenizer& tokenizer, const TokenCallback& on_token);
+// Text of a row as soon as it is final: whole characters; the pieces join to the row's text. false ends that row.
+using TextCallback = std::function<bool(int64_t row, std::string_view text)>;
 
-// A text without the replacement characters at its end: what a half character looks like when it is cut.
-std::string_view without_half_character(std::string_view text);
+// generate(), except that a row of a decoder that runs out of positions goes on from the newest half of its tokens
+// until it ends for another reason. A stop string is found unless a cut falls into it. Needs options.seed ≥ 0 and no
+// beams.
+GenerateResult generate_rolling(const GenerativeModelImpl& model, const std::vector<std::vector<int64_t>>& prompts,
+                                const GenerateOptions& options, const Tokenizer& tokenizer,
+                                const TextCallback& on_text);
 
 }  // namespace fovea

@@ -104,15 +104,15 @@ void Progress::show(const ProgressState& state) {
 }
 
 void Progress::draw(const ProgressState& state) {
-  const std::string percent = " " + fixed(100 * state.fraction, 0) + " %  ";
-  const std::string left = state.fraction < 1 ? clock_time(state.seconds_left) + " left" : "";
+  const std::string percent = "  " + fixed(100 * state.fraction, 0) + " %";
+  const std::string left = state.fraction < 1 ? "  " + clock_time(state.seconds_left) + " left" : "";
   if (!terminal_) {
     tell(" " + state.status + percent + left);
     return;
   }
   // A line that wraps could not be drawn over: the bar gives way first, then the status is cut.
   const int room = terminal_width(STDERR_FILENO) - 1;
-  const int fixed_columns = int(count_code_points(state.status) + percent.size() + left.size()) + 3;
+  const int fixed_columns = int(count_code_points(state.status) + percent.size() + left.size()) + 3;  // and blanks
   const int cells = std::min(kBarCells, room - fixed_columns);
   std::string line = " " + state.status + "  ";
   if (cells >= 4) line += bar(state.fraction, cells, color_);

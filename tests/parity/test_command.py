@@ -246,6 +246,21 @@ def test_generate_is_reproducible(work):
     assert set(answer["seconds"]) == {"load", "prefill", "decode"} and answer["seed"] == 5
 
 
+def test_streamed_text_is_the_text(work):
+    """Characters of several tokens, cut by pieces and by the end of the window, appear whole and once."""
+    draw = random.Random(2)
+    (work / "han.txt").write_text("".join("".join(draw.choices("春眠不覺曉處聞啼鳥😀é", k=9)) + "\n" for _ in range(300)))
+    good("train", "recipe.toml", "train.out=han", "data.train=han.txt", "tokenizer.type=bpe", "tokenizer.vocab_size=264",
+         "optim.learning_rate=0.01", "train.steps=120", cwd=work)
+    options = ["--model", "han/best", "--prompt", "春", "--max-new-tokens", "60", "--temperature", "1", "--seed"]
+    for seed in ("1", "2", "3"):
+        answer = json.loads(good("generate", *options, seed, "--json", cwd=work))
+        shown = fovea("generate", *options, seed, cwd=work).stdout
+        assert shown.decode() == "春" + answer["text"] + "\n" and len(answer["tokens"]) == 60
+        spelled = fovea("generate", *options, seed, "--no-prompt", cwd=work).stdout.decode()
+        assert spelled == answer["text"] + "\n"
+
+
 def test_generate_from_lines_and_files(work):
     (work / "prompts.txt").write_text("god\n\nlight was\n")
     options = ["--max-new-tokens", "5", "--temperature", "1", "--seed", "3", "--json"]

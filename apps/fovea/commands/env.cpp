@@ -43,7 +43,7 @@ struct Env {
     out["features"] = processor_features();
     out["libtorch_isa"] = at::get_cpu_capability();
     out["threads"] = at::get_num_threads();
-    out["attention"] = nlohmann::ordered_json::array({"reference"});  // fastest first
+    out["attention"] = nlohmann::ordered_json::array({"libtorch_fused", "reference"});  // fastest first
     out["models"] = models_registry().names();
     out["masks"] = masks_registry().names();
     out["scores"] = scores_registry().names();

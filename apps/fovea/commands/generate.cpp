@@ -100,22 +100,13 @@ struct Generate {
     if (stream) show_prompt(model, batch[0]);
 
     const StopSignals catch_signals;
-    const bool rolls = !one_window && !model.has_encoder() && options.beams == 1;
-    TokenCallback on_token = [&](const TokenEvent& event) {
+    const GenerateResult result = run_model(folder, model, ids, [stream](int64_t, std::string_view text) {
       if (stream) {
-        output().write(rolls && event.finish == Finish::kPositions ? without_half_character(event.text) : event.text);
+        output().write(text);
         output().flush();
       }
       return !StopSignals::wanted();
-    };
-    if (options.beams > 1) on_token = nullptr;
-    GenerateResult result = generate(model, ids, options, &folder.tokenizer, on_token);
-    for (size_t row = 0; rolls && row < result.rows.size(); ++row) {
-      GenerateOptions own = options;
-      own.seed = (options.seed + int64_t(row)) & INT64_MAX;
-      result.seconds.decode +=
-          go_on_beyond_positions(model, ids[row], result.rows[row], own, folder.tokenizer, on_token);
-    }
+    });
     if (stream) output().line("");
     const size_t each = result.rows.size() / batch.size();  // beams of a prompt
     for (size_t row = 0; row < result.rows.size(); ++row) {
@@ -130,6 +121,14 @@ struct Generate {
     output().flush();
     options.seed = (options.seed + int64_t(batch.size())) & INT64_MAX;
     if (!quiet && !json && is_terminal(STDERR_FILENO)) tell(speed(result));
+  }
+
+  GenerateResult run_model(const ModelFolder& folder, const GenerativeModelImpl& model,
+                           const std::vector<std::vector<int64_t>>& ids, const TextCallback& on_text) const {
+    if (options.beams > 1) return fovea::generate(model, ids, options, &folder.tokenizer);
+    if (!one_window && !model.has_encoder()) return generate_rolling(model, ids, options, folder.tokenizer, on_text);
+    return fovea::generate(model, ids, options, &folder.tokenizer,
+                           [&](const TokenEvent& event) { return on_text(event.row, event.text); });
   }
 
   void show_prompt(const GenerativeModelImpl& model, const Prompt& prompt) const {

@@ -11,7 +11,6 @@
 #include "apps/fovea/signals.h"
 #include "apps/fovea/terminal.h"
 #include "fovea/base/check.h"
-#include "fovea/base/log.h"
 #include "fovea/io/toml.h"
 #include "fovea/train/parts.h"
 #include "fovea/train/trainer.h"
@@ -111,10 +110,7 @@ struct Train {
     if (resume)
       FOVEA_CHECK_CONFIG(options.train.existing == "resume" && fs::exists(fs::path(options.train.out) / "last"),
                          "--resume: there is no run to go on with in ", options.train.out);
-    if (!quiet)
-      set_log_callback([](std::string_view topic, std::string_view message) {
-        if (topic == "train") tell(message);
-      });
+    if (!quiet) show_log("train");
     const StopSignals catch_signals;
     TrainParts parts = load_train_parts(options);
     if (!quiet) tell(header(name, parts, options));
@@ -132,7 +128,8 @@ struct Train {
   }
 
   static std::string header(const std::string& name, const TrainParts& parts, const TrainOptions& options) {
-    const bool characters = options.tokenizer.type == "characters" && options.train.init.empty();
+    const bool characters =
+        options.tokenizer.type == "characters" && options.train.init.empty() && options.data.kind == "text";
     return name + " · " + short_number(double(parts.model->parameter_count())) + " parameters · " +
            grouped_number(parts.train->token_count()) + (characters ? " characters · " : " tokens · ") +
            machine_summary();
