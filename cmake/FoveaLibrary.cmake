@@ -1,12 +1,15 @@
 # The library: one shared object from all rooms, in three groups by what their headers cost the compiler.
 #
-#   light    base, text, kernels          no LibTorch
-#   tensor   io … ops                     ATen
-#   module   positions … view             torch::nn
+#   light    base, text, kernels, text files of io     no LibTorch
+#   tensor   io … ops                                  ATen
+#   module   positions … view                          torch::nn
 #
 # A precompiled header with more than a file needs is not free: each file pays for the templates it holds (ATen 3.5 s,
 # torch/nn/module.h 8 s, nlohmann/json.hpp another 5 s on a slow core), so JSON stays out and torch/torch.h too.
-set(FOVEA_WARNINGS -Wall -Wextra -Werror -Wno-missing-field-initializers)
+set(FOVEA_WARNINGS -Wall -Wextra -Wno-missing-field-initializers)
+if(PROJECT_IS_TOP_LEVEL)
+  list(APPEND FOVEA_WARNINGS -Werror)  # a later compiler's new warning must not stop a project that embeds fovea
+endif()
 set(FOVEA_TENSOR_PCH <ATen/ATen.h>)
 set(FOVEA_MODULE_PCH <ATen/ATen.h> <torch/nn/module.h> <torch/nn/modules/linear.h> <torch/nn/modules/container/modulelist.h>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
@@ -25,14 +28,15 @@ file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/fovea/*.cpp)
 list(APPEND sources ${registry_sources})
 list(FILTER sources EXCLUDE REGEX "_test\\.cpp$")
 
-set(FOVEA_LIGHT_ROOMS "/fovea/(base|text|kernels)/")
+set(FOVEA_LIGHT "/fovea/((base|text|kernels)/|io/(files|json|toml)[._])")
 set(FOVEA_TENSOR_ROOMS "/fovea/(io|data|masks|scores|ops)/")
 set(light_sources ${sources})
-list(FILTER light_sources INCLUDE REGEX ${FOVEA_LIGHT_ROOMS})
+list(FILTER light_sources INCLUDE REGEX ${FOVEA_LIGHT})
 set(tensor_sources ${sources})
 list(FILTER tensor_sources INCLUDE REGEX ${FOVEA_TENSOR_ROOMS})
+list(FILTER tensor_sources EXCLUDE REGEX ${FOVEA_LIGHT})
 set(module_sources ${sources})
-list(FILTER module_sources EXCLUDE REGEX "${FOVEA_LIGHT_ROOMS}|${FOVEA_TENSOR_ROOMS}")
+list(FILTER module_sources EXCLUDE REGEX "${FOVEA_LIGHT}|${FOVEA_TENSOR_ROOMS}")
 
 function(fovea_compile target)
   target_compile_options(${target} PRIVATE ${FOVEA_WARNINGS} -fopenmp)
@@ -58,6 +62,7 @@ endfunction()
 
 add_library(fovea_light OBJECT ${light_sources})
 fovea_compile(fovea_light)
+target_include_directories(fovea_light INTERFACE ${PROJECT_SOURCE_DIR})
 add_library(fovea_tensor OBJECT ${tensor_sources})
 fovea_compile(fovea_tensor)
 target_link_libraries(fovea_tensor PRIVATE torch)
@@ -71,7 +76,8 @@ add_library(fovea::fovea ALIAS fovea)
 fovea_compile(fovea)
 target_include_directories(fovea PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/generated>
                                         $<INSTALL_INTERFACE:include>)
-target_link_libraries(fovea PUBLIC torch PRIVATE ${FOVEA_GOMP})
+target_compile_features(fovea PUBLIC cxx_std_20)
+target_link_libraries(fovea PUBLIC torch nlohmann_json::nlohmann_json PRIVATE ${FOVEA_GOMP})
 target_precompile_headers(fovea PRIVATE ${FOVEA_MODULE_PCH})
 fovea_unity(fovea)
 set_target_properties(fovea PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0)

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "fovea/base/utf8.h"
-#include "fovea/generate/toy_model.h"
+#include "fovea/generate/toy_model_test.h"
 #include "fovea/text/training.h"
 
 namespace fovea {

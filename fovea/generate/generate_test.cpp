@@ -8,7 +8,7 @@
 #include <set>
 
 #include "fovea/base/error.h"
-#include "fovea/generate/toy_model.h"
+#include "fovea/generate/toy_model_test.h"
 
 namespace fovea {
 namespace {
