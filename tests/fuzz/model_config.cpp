@@ -1,0 +1,44 @@
+// config.json, up to the model it describes. SPDX-License-Identifier: Apache-2.0
+#include <nlohmann/json.hpp>
+
+#include "fovea/io/json.h"
+#include "fovea/models/registry.h"
+#include "tests/fuzz/fuzz.h"
+
+namespace fovea::fuzz {
+namespace {
+
+constexpr const char* kGpt2 = R"({"model_type": "gpt2", "vocab_size": 60, "n_positions": 16, "n_embd": 8, "n_layer": 2,
+"n_head": 2, "n_inner": null, "activation_function": "gelu_new", "resid_pdrop": 0.1, "embd_pdrop": 0.1,
+"attn_pdrop": 0.1, "layer_norm_epsilon": 1e-05, "initializer_range": 0.02, "tie_word_embeddings": true,
+"scale_attn_weights": true})";
+constexpr const char* kBare = R"({"architectures": ["GPT2LMHeadModel"], "vocab_size": 9, "n_embd": 4, "n_layer": 1,
+"n_head": 1, "n_inner": 3})";
+constexpr const char* kTransformer = R"({"model_type": "transformer", "vocab_size": 11, "source_vocab_size": 12,
+"shared_embeddings": false, "width": 8, "encoder_layers": 1, "decoder_layers": 2, "heads": 2, "hidden": 16,
+"positions": 32, "activation": "relu", "dropout": 0.1, "attention_dropout": 0.0, "pre_norm": true, "tied": false,
+"eps": 1e-5, "bos_token_id": 1})";
+
+// Sizes that are neither small nor absurd would only take time and memory; absurd ones are the library's to refuse.
+void keep_small(nlohmann::json& value) {
+  if (value.is_structured())
+    for (auto& element : value) keep_small(element);
+  if (value.is_number_integer() && value > 16 && value < (int64_t{1} << 40)) value = value.get<int64_t>() % 16;
+}
+
+}  // namespace
+
+Target make_target() {
+  return {.corpus = {kGpt2, kBare, kTransformer},
+          .words = {"\"n_embd\": ", "\"n_layer\": ", "\"width\": ", "\"heads\": ", "\"vocab_size\": ", "\"swiglu\"",
+                    "false", "0.5"},
+          .read = [](const std::string& input) {
+            nlohmann::json config = parse_json(input, "config.json");
+            keep_small(config);
+            const Model model = make_model(config);
+            expect(make_model(model->config())->config() == model->config(),
+                   "the model's own config.json makes another model");
+          }};
+}
+
+}  // namespace fovea::fuzz
