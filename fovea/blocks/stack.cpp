@@ -5,6 +5,7 @@
 
 #include "fovea/base/check.h"
 #include "fovea/base/probe.h"
+#include "fovea/base/size.h"
 #include "fovea/layers/dropout.h"
 #include "fovea/masks/causal.h"
 #include "fovea/masks/padding.h"
@@ -48,6 +49,9 @@ StackImpl::StackImpl(StackOptions options) : options_(std::move(options)) {
                      options_.block.attention.position, "\"; a stack's encoding is given as its own `position`");
   check_probability("stack: embed_dropout", options_.embed_dropout);
   const BlockOptions& b = options_.block;
+  // At least: query and output projections, and the feed-forward's two.
+  const double width = double(b.attention.width);
+  check_parameters("stack", double(options_.layers) * width * (2 * width + 2 * double(b.feed_forward.hidden)));
   const NormOptions norm{.width = b.attention.width, .kind = b.norm, .eps = b.eps, .bias = b.norm_bias};
 
   torch::nn::ModuleList list;

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "fovea/base/check.h"
+#include "fovea/base/size.h"
 #include "fovea/ops/affine.h"
 
 namespace fovea {
@@ -29,6 +30,7 @@ namespace {
 EmbeddingImpl::EmbeddingImpl(EmbeddingOptions options) : options_(options) {
   FOVEA_CHECK_CONFIG(options_.vocabulary > 0, "embedding: vocabulary is ", options_.vocabulary, ", wanted at least 1");
   FOVEA_CHECK_CONFIG(options_.width > 0, "embedding: width is ", options_.width, ", wanted at least 1");
+  check_parameters("embedding", double(options_.vocabulary) * double(options_.width));
   weight = register_parameter("weight",
                               at::randn({options_.vocabulary, options_.width}) / std::sqrt(double(options_.width)));
 }

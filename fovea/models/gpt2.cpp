@@ -56,8 +56,9 @@ class Gpt2Recipe : public ModelRecipe {
 }  // namespace
 
 Gpt2Impl::Gpt2Impl(Gpt2Config config) : config_(std::move(config)) {
-  if (config_.hidden == 0) config_.hidden = 4 * config_.width;
+  FOVEA_CHECK_CONFIG(config_.initializer_range >= 0, "gpt2: initializer_range is ", config_.initializer_range, ", wanted at least 0");
   embedding_ = register_module("embedding", Embedding({.vocabulary = config_.vocab_size, .width = config_.width}));
+  if (config_.hidden == 0) config_.hidden = 4 * config_.width;
   decoder_ = register_module("decoder", Stack(gpt2_stack(config_)));
   if (!config_.tied) head_ = register_module("head", torch::nn::Linear(torch::nn::LinearOptions(config_.width, config_.vocab_size).bias(false)));
   initialize();
@@ -103,7 +104,7 @@ Gpt2Config Gpt2Impl::read_config(const nlohmann::json& j) {
   c.width = config_size(j, "n_embd", c.width);
   c.layers = config_size(j, "n_layer", c.layers);
   c.heads = config_size(j, "n_head", c.heads);
-  c.hidden = config_size(j, "n_inner", 4 * c.width);
+  if (j.contains("n_inner") && !j["n_inner"].is_null()) c.hidden = config_size(j, "n_inner", 1);
   c.activation = config_value(j, "activation_function", c.activation);
   c.residual_dropout = config_value(j, "resid_pdrop", c.residual_dropout);
   c.embedding_dropout = config_value(j, "embd_pdrop", c.embedding_dropout);

@@ -4,6 +4,7 @@
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/randn.h>
 
+#include "fovea/base/size.h"
 #include "fovea/positions/registry.h"
 
 namespace fovea {
@@ -12,6 +13,7 @@ LearnedPositionImpl::LearnedPositionImpl(const PositionOptions& options) : Posit
   FOVEA_CHECK_CONFIG(options.width > 0, "position \"learned\": width is ", options.width, ", wanted at least 1");
   FOVEA_CHECK_CONFIG(options.max_positions > 0, "position \"learned\": max_positions is 0; a table needs its length");
   FOVEA_CHECK_CONFIG(options.offset >= 0, "position \"learned\": offset is ", options.offset, ", wanted at least 0");
+  check_parameters("position \"learned\"", double(options.max_positions) * double(options.width));
   weight = register_parameter("weight", at::randn({options.max_positions + options.offset, options.width}) * 0.02);
 }
 

@@ -30,6 +30,7 @@ struct Pattern::Run {
   const Pattern& pattern;
   const char* end;
   int depth = 0;
+  int64_t steps = 0;
 
   // End of the match that continues at `node`, or null.
   const char* run(uint32_t node, const char* p);
@@ -87,6 +88,9 @@ const char* Pattern::Run::run(uint32_t index, const char* p) {
   constexpr int kDeepest = 5000;
   FOVEA_CHECK_INPUT(++depth < kDeepest, "a tokenizer's pattern repeats a group more than ", kDeepest,
                     " times in one word");
+  constexpr int64_t kMostSteps = 1'000'000;  // (a*)*b tries every way to cut a word
+  FOVEA_CHECK_INPUT(++steps < kMostSteps, "a tokenizer's pattern takes more than ", kMostSteps,
+                    " steps at one place of the text");
   struct Leave {
     int& depth;
     ~Leave() { --depth; }
@@ -114,6 +118,7 @@ Pattern::Match Pattern::find(std::string_view text, size_t from) const {
   Run run{*this, text.data() + text.size()};
   for (const char* p = text.data() + from; p < run.end; p += character_size(*p)) {
     if (!first_[std::min<size_t>(static_cast<uint8_t>(*p), 128)]) continue;
+    run.steps = 0;
     if (const char* end = run.run(start_, p))
       return {static_cast<size_t>(p - text.data()), static_cast<size_t>(end - text.data())};
   }

@@ -47,7 +47,7 @@ class Pattern {
   static Pattern literal(std::string_view text, std::string_view source);
 
   // The first match that starts at or after `from`; begin is npos where there is none. `text` must be valid UTF-8 and
-  // is all that look-ahead sees. Error(kInput) where a repeated group would nest too deep.
+  // is all that look-ahead sees. Error(kInput) where a repeated group would nest too deep or be tried too often.
   Match find(std::string_view text, size_t from) const;
 
  private:
