@@ -3,18 +3,17 @@
 
     tools/run_tests.py [--full] [-k PATTERN] [--preset release]
 
-Runs the googletest binaries (build/PRESET/tests/*_test), the examples (build/PRESET/examples/*, which check themselves)
-and the Python tests (tests/**/test_*.py), as many at a time as there are cores. A crash or a time-out fails the test
-that was running, and the tests behind it still run. --full adds the sanitizers, valgrind, each header alone, an
-installed and an embedded consumer, fuzzing (FOVEA_FUZZ_SECONDS each, 60 by itself) and the long cases (FOVEA_FULL=1).
+Runs the googletest binaries (build/PRESET/tests/*_test), the examples (build/PRESET/examples/*, which check themselves),
+the Python tests (tests/**/test_*.py) and the fuzz programs (build/PRESET/fuzz/*, 2 s each), as many at a time as there are
+cores. A crash or a time-out fails the test that was running, and the tests behind it still run. --full adds the
+sanitizers, valgrind, each header alone, an installed and an embedded consumer, fuzzing with each sanitizer
+(FOVEA_FUZZ_SECONDS each, 60 by itself) and the long cases (FOVEA_FULL=1).
 
 A test finds its build in FOVEA_BUILD, the command in FOVEA_COMMAND, and has a TMPDIR of its own.
 """
 import argparse
 import collections
 import concurrent.futures
-import dataclasses
-import json
 import os
 import pathlib
 import re
@@ -23,234 +22,14 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import xml.etree.ElementTree
 
 import check_headers
+from run_gtest import gtest_tasks
+from run_process import CORES, ROOT, WORKERS, Result, Task, commands_task, execute, stop
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
 PYTHON = ROOT / ".venv/bin/python"
-CORES = len(os.sched_getaffinity(0))
-WORKERS = max(1, min(CORES, 8))  # a test with LibTorch wants about 1 GB
-FILTER_LIMIT = 100_000           # characters; Linux allows 128 KiB in one argument
-
-
-@dataclasses.dataclass
-class Result:
-    name: str
-    status: str  # passed, failed or skipped
-    seconds: float = 0.0
-    text: str = ""
-
-
-@dataclasses.dataclass
-class Task:
-    title: str
-    run: object  # a function without parameters that returns [Result]
-
-
-# ---- One process ----------------------------------------------------------------------------------------------------
-
-running = set()  # process groups, which end with us
-stopping = threading.Event()
-
-
-def stop(signal_number, _):
-    stopping.set()
-    for last_word, patience in ((signal.SIGTERM, 1), (signal.SIGKILL, 0)):  # ninja must end its compilers itself
-        for pid in list(running):
-            end_group(pid, last_word)
-        time.sleep(patience)
-    raise SystemExit(128 + signal_number)
-
-
-@dataclasses.dataclass
-class Ended:
-    code: int
-    output: str
-    seconds: float
-    timed_out: bool
-
-    def reason(self):
-        if self.timed_out:
-            return "timed out"
-        if self.code < 0:
-            return f"was ended by {signal.Signals(-self.code).name}"
-        return f"ended with exit code {self.code}"
-
-
-def execute(command, limit, env=None, stdin="", beat=None, cwd=ROOT):
-    """Runs a command; `limit` seconds count from its start, or from the last line that starts with `beat`."""
-    if stopping.is_set():
-        return Ended(130, "", 0.0, False)
-    environment = {
-        **os.environ,
-        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(max(1, CORES // WORKERS))),
-        "HF_HUB_OFFLINE": "1",
-        "TOKENIZERS_PARALLELISM": "false",
-        "PYTHONUNBUFFERED": "1",
-        **(env or {}),
-    }
-    with tempfile.TemporaryDirectory(prefix="fovea-test-", ignore_cleanup_errors=True) as scratch:
-        environment |= {"TMPDIR": scratch, "TEST_TMPDIR": scratch}
-        start = alive = time.monotonic()
-        process = subprocess.Popen(command, stdin=subprocess.PIPE if stdin else subprocess.DEVNULL, text=True,
-                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace", cwd=cwd,
-                                   env=environment, start_new_session=True)
-        running.add(process.pid)
-        ended, timed_out = threading.Event(), threading.Event()
-
-        def watch():
-            while not ended.wait(0.2):
-                if time.monotonic() - alive > limit:
-                    timed_out.set()
-                    end_group(process.pid)
-                    return
-
-        watcher = threading.Thread(target=watch, daemon=True)
-        watcher.start()
-        if stdin:
-            process.stdin.write(stdin)
-            process.stdin.close()
-        lines = collections.deque(maxlen=100_000)
-        for line in process.stdout:
-            lines.append(line)
-            if beat and line.startswith(beat):
-                alive = time.monotonic()
-        code = process.wait()
-        ended.set()
-        watcher.join()
-        end_group(process.pid)  # what it left running
-        running.discard(process.pid)
-    return Ended(code, "".join(lines), time.monotonic() - start, timed_out.is_set())
-
-
-def end_group(pid, how=signal.SIGKILL):
-    try:
-        os.killpg(pid, how)
-    except ProcessLookupError:
-        pass
-
-
-def commands_task(title, commands, limit=600, env=None, stdin="", cwd=ROOT):
-    """One test: all commands in turn succeed."""
-
-    def run():
-        seconds = 0.0
-        for command in commands:
-            done = execute([str(word) for word in command], limit, env, stdin, cwd=cwd)
-            seconds += done.seconds
-            if done.code:
-                shown = " ".join(str(word) for word in command[:12])
-                return [Result(title, "failed", seconds, f"{done.output}{shown}\n{done.reason()}")]
-        return [Result(title, "passed", seconds)]
-
-    return Task(title, run)
-
-
-# ---- googletest -----------------------------------------------------------------------------------------------------
-
-def list_tests(binary, env):
-    """{suite: [test names]} as the binary lists them."""
-    done = execute([binary, "--gtest_list_tests"], 120, env)
-    if done.code:
-        raise RuntimeError(f"{done.output}{binary.name} --gtest_list_tests {done.reason()}")
-    suites, suite = {}, None
-    for line in done.output.splitlines():
-        if found := re.match(r"(\S+)\.(?:\s+#.*)?$", line):
-            suite = found[1]
-        elif suite and (found := re.match(r"  (\S+)(?:\s+#.*)?$", line)):
-            suites.setdefault(suite, []).append(f"{suite}.{found[1]}")
-    return suites
-
-
-def gtest_tasks(binary, pattern, env, limit):
-    """Splits a binary's suites among the workers, whole suites together."""
-    try:
-        suites = list_tests(binary, env)
-    except RuntimeError as error:
-        message = str(error)
-        return [Task(binary.name, lambda: [Result(binary.name, "failed", 0.0, message)])]
-    if pattern and pattern.lower() not in binary.name.lower():
-        suites = {suite: [name for name in names if pattern.lower() in name.lower()] for suite, names in suites.items()}
-    total = sum(map(len, suites.values()))
-    shards = [[] for _ in range(WORKERS if total > 20 else 1)]
-    for names in sorted(suites.values(), key=len, reverse=True):
-        min(shards, key=len).extend(names)
-    tasks = []
-    for names in shards:
-        while names:
-            part, size = [], 0
-            while names and size < FILTER_LIMIT:
-                part.append(names.pop(0))
-                size += len(part[-1]) + 1
-            tasks.append(part)
-    label = str(binary.relative_to(ROOT / "build")).replace("/tests/", " ")  # such as "asan light_test"
-    titles = [f"{label} {at}/{len(tasks)}" if len(tasks) > 1 else label for at in range(1, len(tasks) + 1)]
-    return [Task(title, lambda part=part: run_gtest(binary, part, env, limit)) for title, part in zip(titles, tasks)]
-
-
-def run_gtest(binary, names, env, limit):
-    disabled = [name for name in names if "DISABLED_" in name]
-    results = [Result(name, "skipped", 0.0, "disabled") for name in disabled]
-    left = [name for name in names if name not in set(disabled)]
-    while left:
-        with tempfile.TemporaryDirectory() as folder:
-            report = pathlib.Path(folder) / "report.json"
-            done = execute([binary, f"--gtest_filter={':'.join(left)}", f"--gtest_output=json:{report}", "--gtest_color=no"],
-                           limit, env, beat="[ RUN ")
-            finished = read_gtest_report(report, done)
-        if finished is None:  # it did not come to its end; what it printed tells how far it came
-            finished = read_gtest_output(done)
-        seen = {result.name for result in finished}
-        if not seen:
-            return results + [Result(name, "failed", 0.0, f"{done.output}{binary.name} {done.reason()}") for name in left]
-        results += finished
-        left = [name for name in left if name not in seen]
-    return results
-
-
-def section_of(output, name):
-    """What a test printed, from its RUN line to its verdict or the end."""
-    found = re.search(rf"^\[ RUN      \] {re.escape(name)}\n(.*?)(?:\[  (?:FAILED |SKIPPED) \] {re.escape(name)}\W|\Z)", output,
-                      re.MULTILINE | re.DOTALL)
-    return found[1] if found else output[-20_000:]
-
-
-def read_gtest_report(path, done):
-    try:
-        report = json.loads(path.read_text(encoding="utf-8", errors="replace"))
-    except (OSError, ValueError):
-        return None
-    results = []
-    for suite in report["testsuites"]:
-        for test in suite["testsuite"]:
-            if test["status"] != "RUN":
-                continue
-            name, seconds = f"{suite['name']}.{test['name']}", float(test["time"].rstrip("s"))
-            status = "failed" if "failures" in test else "skipped" if test["result"] == "SKIPPED" else "passed"
-            results.append(Result(name, status, seconds, "" if status == "passed" else section_of(done.output, name)))
-    if done.code and not any(result.status == "failed" for result in results):
-        results.append(Result("(after the last test)", "failed", 0.0, f"{done.output[-20_000:]}the program {done.reason()}"))
-    return results
-
-
-def read_gtest_output(done):
-    results, open_test = {}, None
-    for line in done.output.splitlines():
-        if found := re.match(r"\[ RUN      \] (\S+)", line):
-            open_test = found[1]
-        elif open_test and (found := re.search(r"\[ (      OK|  FAILED | SKIPPED) \] (\S+?),? .*\((\d+) ms\)$", line)):
-            if found[2] == open_test:
-                status = {"OK": "passed", "FAILED": "failed", "SKIPPED": "skipped"}[found[1].strip()]
-                text = "" if status == "passed" else section_of(done.output, open_test)
-                results[open_test] = Result(open_test, status, int(found[3]) / 1000, text)
-                open_test = None
-    if open_test:
-        text = f"{section_of(done.output, open_test)}\n{open_test}: the program {done.reason()} in this test"
-        results[open_test] = Result(open_test, "failed", 0.0, text)
-    return list(results.values())
 
 
 # ---- Python ---------------------------------------------------------------------------------------------------------
@@ -349,7 +128,7 @@ def consumer_tasks(preset):
     installed = consumer("installed", "-D", f"CMAKE_PREFIX_PATH={out / 'prefix'};{torch}")
     embedded = consumer("embedded", "-D", f"FOVEA_SOURCE={ROOT}", "-D", f"CMAKE_PREFIX_PATH={torch}")
     return [commands_task("install, then find_package(fovea)",
-                          [["cmake", "--install", build, "--prefix", out / "prefix"], *installed], 3600),
+                          [["cmake", "--install", build, "--prefix", out / "prefix"], [out / "prefix/bin/fovea", "env"], *installed], 3600),
             commands_task("add_subdirectory(fovea)", embedded, 3600)]
 
 
@@ -365,11 +144,10 @@ def valgrind_tasks(preset):
     return tasks
 
 
-def fuzz_tasks():
-    seconds = int(os.environ.get("FOVEA_FUZZ_SECONDS", "60"))
+def fuzz_tasks(preset, seconds):
     return [commands_task(f"fuzz {preset}/{path.name}", [[path]], seconds + 300,
                           {**environment_of(preset, True), "FOVEA_FUZZ_SECONDS": str(seconds)})
-            for preset in ("release", "asan", "ubsan") for path in programs(ROOT / "build" / preset / "fuzz")]
+            for path in programs(ROOT / "build" / preset / "fuzz")]
 
 
 # ---- Running and telling --------------------------------------------------------------------------------------------
@@ -436,8 +214,9 @@ def main():
         return [task for task in tasks if pattern.lower() in task.title.lower()]
 
     print(f"Testing build/{preset}, {WORKERS} at a time", flush=True)
+    fuzz_seconds = int(os.environ.get("FOVEA_FUZZ_SECONDS", "60")) if full else 2
     results = run_all(python_tasks(preset, pattern, full, limit) + binary_tasks(preset, pattern, full, limit) +
-                      matching(example_tasks(preset, full, limit)))
+                      matching(example_tasks(preset, full, limit) + fuzz_tasks(preset, fuzz_seconds)))
     if full:
         for title, make, workers in (("Each header alone", lambda: header_tasks(preset), WORKERS),
                                      ("Consumers", lambda: consumer_tasks(preset), 1)):
@@ -448,9 +227,9 @@ def main():
             built = run_all([commands_task(f"build {sanitizer}", [[ROOT / "tools/build", sanitizer]], 7200)], 1)
             results += built
             if built[0].status == "passed":
-                results += run_all(binary_tasks(sanitizer, pattern, False, 1800))
-        print("Valgrind and fuzzing", flush=True)
-        results += run_all(matching(valgrind_tasks(preset) + fuzz_tasks()))
+                results += run_all(binary_tasks(sanitizer, pattern, False, 1800) + matching(fuzz_tasks(sanitizer, fuzz_seconds)))
+        print("Valgrind", flush=True)
+        results += run_all(matching(valgrind_tasks(preset)))
     return tell(results)
 
 
