@@ -148,7 +148,17 @@ void sync_tree(const fs::path& folder) {
   sync_folder(folder);
 }
 
+fs::file_status status_of(const fs::path& path) {
+  std::error_code code;
+  const fs::file_status status = fs::status(path, code);
+  if (!fs::status_known(status)) fail(path, "read", code.value());
+  return status;
+}
+
 }  // namespace
+
+bool path_exists(const fs::path& path) { return fs::exists(status_of(path)); }
+bool is_folder(const fs::path& path) { return fs::is_directory(status_of(path)); }
 
 std::string read_file(const fs::path& path, std::string_view what) {
   struct stat status;

@@ -11,6 +11,11 @@
 
 namespace fovea {
 
+// Whether something stands at `path`, and whether it is a folder; links are followed. Where that cannot be told (a
+// folder that one may not search): Error(kSystem).
+bool path_exists(const std::filesystem::path& path);
+bool is_folder(const std::filesystem::path& path);
+
 // All bytes of a file. `what` says in errors what was looked for ("tokenizer", "training text").
 std::string read_file(const std::filesystem::path& path, std::string_view what = "file");
 

@@ -67,6 +67,20 @@ TEST_F(FilesTest, UnreadableFilesAreASystemError) {
   EXPECT_HAS(error_of(ErrorKind::kSystem, [&] { MappedFile map(at("secret")); }), "Permission denied");
 }
 
+TEST_F(FilesTest, WhatStandsAtAPath) {
+  put("x", "x");
+  EXPECT_TRUE(path_exists(at("x")) && !is_folder(at("x")) && is_folder(folder.path()));
+  EXPECT_FALSE(path_exists(at("y")) || path_exists(at("x/y")) || is_folder("") || path_exists(at("y/z")));
+  fs::create_directory(at("locked"));
+  fs::permissions(at("locked"), fs::perms::none);
+  {
+    const WithoutRoot drop;  // std::filesystem's own answer would be another type of exception
+    EXPECT_HAS(error_of(ErrorKind::kSystem, [&] { path_exists(at("locked/x")); }), "locked/x: cannot read: Permission");
+    EXPECT_HAS(error_of(ErrorKind::kSystem, [&] { is_folder(at("locked/x")); }), "locked/x: cannot read: Permission");
+  }
+  fs::permissions(at("locked"), fs::perms::owner_all);
+}
+
 TEST_F(FilesTest, TextIsUtf8WithoutItsByteOrderMark) {
   put("t", "\xEF\xBB\xBFhi");
   EXPECT_EQ(read_text(at("t")), "hi");

@@ -30,7 +30,7 @@ void collect_special(const json& config, const char* key, std::vector<std::strin
 // tokenizer_config.json, or {} where there is none.
 json read_config(const fs::path& folder) {
   const fs::path path = folder / "tokenizer_config.json";
-  if (!fs::exists(path)) return json::object();
+  if (!path_exists(path)) return json::object();
   json config = json::parse(read_text(path, "tokenizer configuration"), nullptr, false);
   FOVEA_CHECK_INPUT(config.is_object(), path.native(), ": is not a JSON object");
   return config;
