@@ -4,31 +4,25 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
-#include <string>
 
 #include "fovea/base/check.h"
+#include "fovea/io/json.h"
 
 namespace fovea {
 
-// The value of `key`, or `fallback` where it is absent or null.
+// The value of `key`, or `value` where it is absent or null. T: bool, int64_t, double, std::string.
 template <class T>
-T config_value(const nlohmann::json& config, const char* key, T fallback) {
-  const auto found = config.find(key);
-  if (found == config.end() || found->is_null()) return fallback;
-  try {
-    return found->get<T>();
-  } catch (const nlohmann::json::exception&) {
-    throw Error(ErrorKind::kInput, std::string("config.json: \"") + key + "\" is " + found->dump() + ", wanted " +
-                                       nlohmann::json(fallback).type_name());
-  }
+T config_value(const nlohmann::json& config, const char* key, T value) {
+  JsonConfigReader(config, "config.json").field(key, value);
+  return value;
 }
 
 // Throws unless `key` is absent or has the only value we build.
 template <class T>
 void require_config(const nlohmann::json& config, const char* key, T only) {
   const T value = config_value(config, key, only);
-  FOVEA_CHECK_INPUT(value == only, "config.json: \"", key, "\": ", nlohmann::json(value).dump(), " is not supported, only ",
-                    nlohmann::json(only).dump());
+  FOVEA_CHECK_INPUT(value == only, "config.json: \"", key, "\": ", nlohmann::json(value).dump(),
+                    " is not supported, only ", nlohmann::json(only).dump());
 }
 
 // A size that must be positive.

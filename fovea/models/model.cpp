@@ -3,9 +3,9 @@
 
 #include <ATen/ATen.h>
 
-#include <nlohmann/json.hpp>
 #include <set>
 
+#include "fovea/models/config_json.h"
 #include "fovea/models/registry.h"
 
 namespace fovea {
@@ -23,7 +23,9 @@ const ModelsRegistry& models_registry() {
 
 Tensor LossSum::mean() const { return sum / double(std::max<int64_t>(count, 1)); }
 
-Tensor ModelImpl::forward(const Batch&) const { throw Error(ErrorKind::kArgument, "a " + type() + " model gives no logits for a batch"); }
+Tensor ModelImpl::forward(const Batch&) const {
+  throw Error(ErrorKind::kArgument, "a " + type() + " model gives no logits for a batch");
+}
 
 int64_t ModelImpl::parameter_count() const {
   std::set<const void*> seen;  // a tied tensor is registered in several places
@@ -33,16 +35,30 @@ int64_t ModelImpl::parameter_count() const {
   return count;
 }
 
-Model make_model(const nlohmann::json& config) {
-  FOVEA_CHECK_INPUT(config.is_object(), "config.json: wanted an object");
-  if (const auto type = config.find("model_type"); type != config.end() && type->is_string())
-    return models_registry().at(type->get<std::string>()).from_config(config);
+namespace {
+
+Model build(const nlohmann::json& config) {
+  if (const std::string type = config_value(config, "model_type", std::string()); !type.empty())
+    return models_registry().at(type).from_config(config);
   for (const auto& architecture : config.value("architectures", nlohmann::json::array()))
     for (const auto& [name, entry] : models_registry().entries())
       for (const auto& known : entry.architectures)
         if (architecture == known) return entry.from_config(config);
-  throw Error(ErrorKind::kInput, "config.json: neither \"model_type\" nor a known name in \"architectures\"; known model types" +
-                                     suggestion("", models_registry().names()).substr(7));
+  throw Error(ErrorKind::kInput,
+              "config.json: neither \"model_type\" nor a known name in \"architectures\"; known model types" +
+                  suggestion("", models_registry().names()).substr(7));
+}
+
+}  // namespace
+
+Model make_model(const nlohmann::json& config) {
+  try {
+    return build(config);
+  } catch (const Error& error) {
+    // A layer calls a size that does not fit an argument or a setting; here it is what a file says.
+    if (error.kind() != ErrorKind::kArgument && error.kind() != ErrorKind::kConfig) throw;
+    throw Error(ErrorKind::kInput, std::string("config.json: ") + error.what());
+  }
 }
 
 }  // namespace fovea

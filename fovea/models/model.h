@@ -1,6 +1,5 @@
-// What every model offers: its configuration, its tensor names in Hugging Face's words, its loss; and for those that write,
-// logits with a cache.
-// SPDX-License-Identifier: Apache-2.0
+// What every model offers: its configuration, its tensor names in Hugging Face's words, its loss; and for those that
+// write, logits with a cache. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <torch/nn/module.h>
@@ -58,11 +57,12 @@ class ModelImpl : public torch::nn::Module {
 // A model that writes text token by token.
 class GenerativeModelImpl : public ModelImpl {
  public:
-  // Encoder-decoder: encodes the source [B, S] (lengths [B]) and returns the state of an empty target. Decoder only: the
-  // arguments stay undefined.
+  // Encoder-decoder: encodes the source [B, S] (lengths [B]) and returns the state of an empty target. Decoder only:
+  // the arguments stay undefined.
   virtual DecoderState begin(const Tensor& source = {}, const Tensor& source_lengths = {}) const = 0;
   virtual bool has_encoder() const = 0;
-  // ids [B, T], the tokens after those the state holds -> logits [B, T, V] (`last_only`: [B, 1, V]); appends to the state.
+  // ids [B, T], the tokens after those the state holds -> logits [B, T, V] (`last_only`: [B, 1, V]); appends to the
+  // state.
   virtual Tensor step(const Tensor& ids, DecoderState& state, bool last_only = false) const = 0;
 };
 

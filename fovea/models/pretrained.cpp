@@ -16,7 +16,9 @@ namespace fovea {
 namespace {
 
 std::string old_norm_name(const std::string& name) {
-  const auto swap = [&](const char* end, const char* old) { return name.substr(0, name.size() - std::string(end).size()) + old; };
+  const auto swap = [&](const char* end, const char* old) {
+    return name.substr(0, name.size() - std::string(end).size()) + old;
+  };
   if (name.ends_with(".weight")) return swap(".weight", ".gamma");
   if (name.ends_with(".bias")) return swap(".bias", ".beta");
   return name;
@@ -31,7 +33,8 @@ class NameFinder {
   std::string find(const std::string& stored) const {
     for (const auto& name : {stored, old_norm_name(stored)}) {
       if (file_.contains(name)) return name;
-      if (!prefix_.empty() && name.starts_with(prefix_) && file_.contains(name.substr(prefix_.size()))) return name.substr(prefix_.size());
+      if (!prefix_.empty() && name.starts_with(prefix_) && file_.contains(name.substr(prefix_.size())))
+        return name.substr(prefix_.size());
       for (const char* extra : {"module.", "model.", "_orig_mod."})
         if (file_.contains(extra + name)) return extra + name;
     }
@@ -99,7 +102,7 @@ std::string LoadReport::text() const {
   };
   list("missing", missing);
   list("unexpected", unexpected);
-  list("of another shape", misshaped);
+  list("of another shape or type", misshaped);
   return out.str();
 }
 
@@ -120,8 +123,9 @@ LoadReport load_weights(ModelImpl& model, const SafetensorsFolder& file) {
       if (found.empty()) {
         found = here;
       } else {
-        FOVEA_CHECK_INPUT(at::equal(file.tensor(found), file.tensor(here)), file.path().string(), ": \"", found, "\" and \"", here,
-                          "\" are one tensor in this model (\"tie_word_embeddings\": true in config.json) but differ in the file");
+        FOVEA_CHECK_INPUT(
+            at::equal(file.tensor(found), file.tensor(here)), file.path().string(), ": \"", found, "\" and \"", here,
+            "\" are one tensor in this model (\"tie_word_embeddings\": true in config.json) but differ in the file");
       }
     }
     if (found.empty()) {
@@ -130,8 +134,12 @@ LoadReport load_weights(ModelImpl& model, const SafetensorsFolder& file) {
     }
     const auto parts = parameters_of(name, parameters);
     const auto wanted = stored_shape(name, parts);
-    if (file.info(found).shape != wanted) {
-      report.misshaped.push_back(found + ": file " + shape_text(file.info(found).shape) + ", model " + shape_text(wanted));
+    if (const auto type = file.info(found).dtype; !at::isFloatingType(type)) {
+      report.misshaped.push_back(found + ": " + std::string(safetensors_dtype(type)) +
+                                 ", wanted floating-point numbers");
+    } else if (file.info(found).shape != wanted) {
+      report.misshaped.push_back(found + ": file " + shape_text(file.info(found).shape) + ", model " +
+                                 shape_text(wanted));
     } else {
       copy_parameters(name, file.tensor(found), parts);
     }
@@ -145,8 +153,16 @@ LoadReport load_weights(ModelImpl& model, const SafetensorsFolder& file) {
   return report;
 }
 
+void check_model_folder(const std::filesystem::path& folder) {
+  FOVEA_CHECK_INPUT(is_folder(folder), folder.string(),
+                    ": no such model folder (wanted config.json and model.safetensors in it)");
+  const bool run = !path_exists(folder / "config.json") && path_exists(folder / "best" / "config.json");
+  FOVEA_CHECK_INPUT(!run, folder.string(), " is the folder of a training run; the model is ",
+                    (folder / "best").string());
+}
+
 Model load_pretrained_model(const std::filesystem::path& folder) {
-  FOVEA_CHECK_INPUT(std::filesystem::is_directory(folder), folder.string(), ": no such model folder (wanted config.json and model.safetensors in it)");
+  check_model_folder(folder);
   const Model model = make_model(read_json(folder / "config.json", "model configuration"));
   const LoadReport report = load_weights(*model, SafetensorsFolder(folder));
   FOVEA_CHECK_INPUT(report.good(), folder.string(), ": the weights do not fit config.json: ", report.text());
@@ -177,7 +193,8 @@ void save_pretrained(const ModelImpl& model, const std::filesystem::path& folder
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   FOVEA_CHECK_KIND(ErrorKind::kSystem, !error, folder.string(), ": cannot make the folder: ", error.message());
-  write_safetensors_folder(folder, stored_tensors(model, [](const Tensor& parameter) { return parameter; }), max_shard_bytes);
+  write_safetensors_folder(folder, stored_tensors(model, [](const Tensor& parameter) { return parameter; }),
+                           max_shard_bytes);
   write_file(folder / "config.json", dump_json(model.config(), 2) + "\n");
 }
 

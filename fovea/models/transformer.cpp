@@ -8,9 +8,10 @@
 #include "fovea/base/probe.h"
 #include "fovea/io/json.h"
 #include "fovea/layers/init.h"
+#include "fovea/models/config_json.h"
 #include "fovea/models/registry.h"
-#include "fovea/ops/cross_entropy.h"
 #include "fovea/ops/affine.h"
+#include "fovea/ops/cross_entropy.h"
 
 namespace fovea {
 namespace {
@@ -69,15 +70,18 @@ TransformerImpl::TransformerImpl(TransformerConfig config) : config_(std::move(c
   TransformerConfig& c = config_;
   FOVEA_CHECK_CONFIG(c.vocab_size > 0, "transformer: vocab_size is ", c.vocab_size, ", wanted a positive number");
   FOVEA_CHECK_CONFIG(!c.shared_embeddings || c.source_vocab_size == 0 || c.source_vocab_size == c.vocab_size,
-                     "transformer: shared_embeddings needs one vocabulary, but source_vocab_size is ", c.source_vocab_size, " and vocab_size ",
-                     c.vocab_size);
+                     "transformer: shared_embeddings needs one vocabulary, but source_vocab_size is ",
+                     c.source_vocab_size, " and vocab_size ", c.vocab_size);
   const auto table = [&](int64_t rows) { return Embedding({.vocabulary = rows, .width = c.width, .scale = true}); };
   target_embedding_ = register_module("target_embedding", table(c.vocab_size));
-  source_embedding_ = c.shared_embeddings ? target_embedding_
-                                          : register_module("source_embedding", table(c.source_vocab_size > 0 ? c.source_vocab_size : c.vocab_size));
+  source_embedding_ =
+      c.shared_embeddings
+          ? target_embedding_
+          : register_module("source_embedding", table(c.source_vocab_size > 0 ? c.source_vocab_size : c.vocab_size));
   encoder_ = register_module("encoder", Stack(transformer_stack(c, false)));
   decoder_ = register_module("decoder", Stack(transformer_stack(c, true)));
-  if (!c.tied) head_ = register_module("head", torch::nn::Linear(torch::nn::LinearOptions(c.width, c.vocab_size).bias(false)));
+  if (!c.tied)
+    head_ = register_module("head", torch::nn::Linear(torch::nn::LinearOptions(c.width, c.vocab_size).bias(false)));
   initialize();
 }
 
@@ -87,17 +91,23 @@ Tensor TransformerImpl::logits(const Tensor& hidden) const {
   return config_.tied ? target_embedding_->logits(hidden) : affine(hidden, head_->weight);
 }
 
-Tensor TransformerImpl::encode(const Tensor& source, const Tensor& lengths) const {
+Tensor TransformerImpl::encode(const Tensor& source, const Tensor& lengths, const Positions& positions) const {
   const ProbeScope scope("encoder");
-  return encoder_->forward(source_embedding_->forward(source), {.lengths = lengths});  // [B, S, C]
+  return encoder_->forward(source_embedding_->forward(source),
+                           {.lengths = lengths, .positions = positions});  // [B, S, C]
 }
 
 Tensor TransformerImpl::forward(const Batch& batch) const {
-  FOVEA_CHECK(batch.target_ids.defined(), "transformer: the batch has no target_ids; an encoder-decoder model learns from pairs");
-  const Tensor memory = encode(batch.ids, batch.lengths);  // [B, S, C]
+  FOVEA_CHECK(batch.target_ids.defined(),
+              "transformer: the batch has no target_ids; an encoder-decoder model learns from pairs");
+  FOVEA_CHECK(!batch.documents.defined(),
+              "transformer: the batch has documents; packed texts are for models with one stack");
+  const Positions positions = batch.positions.defined() ? Positions(batch.positions) : Positions();
+  const Tensor memory = encode(batch.ids, batch.lengths, positions);  // [B, S, C]
   const ProbeScope scope("decoder");
-  return logits(decoder_->forward(target_embedding_->forward(batch.target_ids),
-                                  {.lengths = batch.target_lengths, .memory = memory, .memory_lengths = batch.lengths}));  // [B, U, V]
+  return logits(decoder_->forward(
+      target_embedding_->forward(batch.target_ids),
+      {.lengths = batch.target_lengths, .memory = memory, .memory_lengths = batch.lengths}));  // [B, U, V]
 }
 
 LossSum TransformerImpl::loss(const Batch& batch, double label_smoothing) {
@@ -116,19 +126,21 @@ DecoderState TransformerImpl::begin(const Tensor& source, const Tensor& source_l
 Tensor TransformerImpl::step(const Tensor& ids, DecoderState& state, bool last_only) const {
   const ProbeScope scope("decoder");
   Tensor hidden = decoder_->forward(target_embedding_->forward(ids), {.state = &state});  // [B, T, C]
-  if (last_only) hidden = hidden.slice(1, -1);                                              // [B, 1, C]
+  if (last_only) hidden = hidden.slice(1, -1);                                            // [B, 1, C]
   return logits(hidden);
 }
 
 nlohmann::json TransformerImpl::config() const {
-  nlohmann::json out{{"model_type", "transformer"}, {"architectures", {"FoveaTransformer"}}, {"vocab_size", config_.vocab_size}};
+  nlohmann::json out{
+      {"model_type", "transformer"}, {"architectures", {"FoveaTransformer"}}, {"vocab_size", config_.vocab_size}};
   write_to_json(config_, out);
   return out;
 }
 
 std::vector<TensorName> TransformerImpl::tensor_names() const {
   std::vector<TensorName> out;
-  for (const auto& parameter : named_parameters()) out.push_back({.stored = parameter.key(), .ours = {parameter.key()}});
+  for (const auto& parameter : named_parameters())
+    out.push_back({.stored = parameter.key(), .ours = {parameter.key()}});
   return out;
 }
 
@@ -136,7 +148,7 @@ void register_models_transformer(ModelsRegistry& registry) {
   registry.add("transformer", {.from_config = [](const nlohmann::json& config) -> Model {
                                  TransformerConfig c;
                                  fill_from_json(c, config, "config.json", UnknownKeys::kIgnore);
-                                 c.vocab_size = config.value("vocab_size", int64_t{0});
+                                 c.vocab_size = config_value(config, "vocab_size", c.vocab_size);
                                  return std::make_shared<TransformerImpl>(c);
                                },
                                .architectures = {"FoveaTransformer"},

@@ -1,5 +1,5 @@
-// The original encoder-decoder Transformer (Vaswani et al. 2017): sinusoidal positions, embeddings scaled by √C, post-norm by
-// default. Its folder has our own config.json ("model_type": "transformer") and tensor names.
+// The original encoder-decoder Transformer (Vaswani et al. 2017): sinusoidal positions, embeddings scaled by √C,
+// post-norm by default. Its folder has our own config.json ("model_type": "transformer") and tensor names.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -21,11 +21,11 @@ struct TransformerConfig {
   int64_t hidden = 2048;
   int64_t positions = 1024;  // longest sequence
   std::string activation = "relu";
-  double dropout = 0.1;            // on embeddings and what each part adds
-  double attention_dropout = 0;    // on attention weights
-  bool pre_norm = false;           // pre-norm adds a final norm to both stacks
-  bool shared_embeddings = true;   // source = target table; needs one vocabulary
-  bool tied = true;                // output projection = target table
+  double dropout = 0.1;           // on embeddings and what each part adds
+  double attention_dropout = 0;   // on attention weights
+  bool pre_norm = false;          // pre-norm adds a final norm to both stacks
+  bool shared_embeddings = true;  // source = target table; needs one vocabulary
+  bool tied = true;               // output projection = target table
   double eps = 1e-5;
   int64_t bos_token_id = -1;  // what the decoder starts from; −1: unset
   int64_t eos_token_id = -1;
@@ -40,8 +40,8 @@ class TransformerImpl : public GenerativeModelImpl {
   explicit TransformerImpl(TransformerConfig config);
 
   // source [B, S], lengths [B] -> [B, S, C]
-  Tensor encode(const Tensor& source, const Tensor& lengths = {}) const;
-  // Teacher forcing: batch.ids [B, S], batch.target_ids [B, U] -> logits [B, U, V]
+  Tensor encode(const Tensor& source, const Tensor& lengths = {}, const Positions& positions = {}) const;
+  // Teacher forcing: batch.ids [B, S], batch.target_ids [B, U] -> logits [B, U, V]; batch.positions are the source's
   Tensor forward(const Batch& batch) const override;
 
   std::string type() const override { return "transformer"; }
