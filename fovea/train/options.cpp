@@ -109,16 +109,17 @@ void TrainOptions::check() const {
   FOVEA_CHECK_CONFIG(tokenizer.type != "file" || !tokenizer.path.empty() || !train.init.empty(),
                      "tokenizer.path is empty; tokenizer.type = \"file\" needs the path of a tokenizer.json");
   FOVEA_CHECK_CONFIG(optim.learning_rate > 0 && std::isfinite(optim.learning_rate), "optim.learning_rate is ",
-                     optim.learning_rate, ", must be above 0");
+                     optim.learning_rate, ", must be a number above 0");
   check_range("optim.weight_decay", optim.weight_decay, 0, kAny);
   check_range("optim.beta1", optim.beta1, 0, 0.999999);
   check_range("optim.beta2", optim.beta2, 0, 0.99999999);
-  FOVEA_CHECK_CONFIG(optim.eps > 0 && std::isfinite(optim.eps), "optim.eps is ", optim.eps, ", must be above 0");
+  FOVEA_CHECK_CONFIG(optim.eps > 0 && std::isfinite(optim.eps), "optim.eps is ", optim.eps,
+                     ", must be a number above 0");
   check_range("optim.clip", optim.clip, 0, kAny);
   check_range("optim.batch_size", double(optim.batch_size), data.kind == "pairs" ? 0 : 1, kAny);
   check_range("optim.batch_tokens", double(optim.batch_tokens), 0, kAny);
   FOVEA_CHECK_CONFIG(optim.batch_size + optim.batch_tokens > 0, "optim.batch_size and optim.batch_tokens are both 0");
-  check_range("optim.accumulate", double(optim.accumulate), 1, kAny);
+  check_range("optim.accumulate", double(optim.accumulate), 1, 100000);  // they are in memory together
   check_range("optim.label_smoothing", optim.label_smoothing, 0, 1);
   check_schedule(schedule);
   FOVEA_CHECK_CONFIG(!train.out.empty(), "train.out is empty; name the folder that the run is written to");

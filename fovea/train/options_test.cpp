@@ -49,7 +49,7 @@ TEST_F(Recipe, ErrorsNameTheKey) {
   expect("optim.leaning_rate=1", "did you mean \"optim.learning_rate\"?");
   expect("model.widht=1", "model.widht");
   expect("model.type=gpt", "unknown model \"gpt\"; did you mean \"gpt2\"?");
-  expect("optim.learning_rate=0", "optim.learning_rate is 0, must be above 0");
+  expect("optim.learning_rate=0", "optim.learning_rate is 0, must be a number above 0");
   expect("optim.beta1=1", "optim.beta1 is 1");
   expect("optim.batch_size=0", "optim.batch_size is 0, must be at least 1");
   expect("optim.accumulate=0", "optim.accumulate is 0");

@@ -147,6 +147,10 @@ std::shared_ptr<Dataset> cut_pairs(const Corpus& corpus, const ModelImpl& model,
 
 MeasuredData cut_corpus(const Corpus& corpus, const ModelImpl& model, const Tokenizer& tokenizer, Cut cut) {
   constexpr int64_t kLongestDefault = int64_t{1} << 20;
+  const auto* writer = dynamic_cast<const GenerativeModelImpl*>(&model);
+  const bool reads_pairs = writer != nullptr && writer->has_encoder();
+  FOVEA_CHECK_CONFIG(reads_pairs == (cut.kind == "pairs"), "the data's kind is \"", cut.kind, "\", a ", model.type(),
+                     " model reads ", reads_pairs ? "pairs" : "text or lines");
   if (cut.context == 0) cut.context = model.max_positions();
   FOVEA_CHECK_CONFIG(cut.context <= kLongestDefault,
                      "data.context is 0, but the model has no limit of its own; give one");
@@ -173,6 +177,7 @@ MeasuredData cut_corpus(const Corpus& corpus, const ModelImpl& model, const Toke
 TrainParts load_train_parts(const TrainOptions& options) {
   const DataOptions& data = options.data;
   FOVEA_CHECK_CONFIG(!data.train.empty(), "data.train is empty; name at least one file");
+  if (!options.train.init.empty()) check_model_folder(options.train.init);
   FOVEA_CHECK_CONFIG(data.validation.empty() || data.validation_fraction == 0,
                      "data.validation and data.validation_fraction exclude each other");
   Corpus train = read_corpus(data.kind, data.train, "training text"), validation;

@@ -139,11 +139,15 @@ TEST_F(Parts, PairsForAnEncoderDecoder) {
   toy::expect_error([&] { load_train_parts(o); }, ErrorKind::kInput, "a.tsv:1: the pair has 6 tokens, rows have 5");
   o.data.context = 6, o.data.drop_longer = true, o.data.validation_fraction = 0;
   EXPECT_LT(load_train_parts(o).train->token_count(), parts.train->token_count());
+  o.data.kind = "text";
+  toy::expect_error([&] { load_train_parts(o); }, ErrorKind::kConfig, "is \"text\", a transformer model reads pairs");
 }
 
 TEST_F(Parts, GoingOnFromAModelFolder) {
   const auto first = options({"data.train=" + file("a.txt", text(60))});
   Trainer(load_train_parts(first), first).run();
+  expect_error({"data.train=" + file("a.txt", text(60)), "train.init=" + best_.parent_path().string()},
+               ErrorKind::kInput, "is the folder of a training run; the model is " + best_.string());
   auto o = options({"data.train=" + file("a.txt", text(60)), "train.init=" + best_.string(), "train.freeze=decoder.*"});
   const TrainParts parts = load_train_parts(o);
   EXPECT_TRUE(at::equal(parts.model->parameters()[0], load_pretrained_model(best_)->parameters()[0]));
@@ -168,7 +172,11 @@ TEST_F(Parts, BadInput) {
   expect_error({good, "data.context=25"}, ErrorKind::kConfig, "positions");
   expect_error({good, "model.heads=3"}, ErrorKind::kConfig, "heads");
   expect_error({good, "model.heads=0"}, ErrorKind::kConfig, "heads");
-  expect_error({good, "train.init=" + (folder_ / "nothing").string()}, ErrorKind::kInput, "nothing");
+  expect_error({good, "train.init=" + (folder_ / "nothing").string()}, ErrorKind::kInput,
+               "nothing: no such model folder");
+  expect_error({good, "tokenizer.type=bpe", "tokenizer.vocab_size=255"}, ErrorKind::kConfig, "vocab_size 255");
+  expect_error({"data.train=" + file("a.tsv", "a\tb\n"), "data.kind=pairs"}, ErrorKind::kConfig,
+               "is \"pairs\", a gpt2 model reads text or lines");
 }
 
 }  // namespace

@@ -165,6 +165,23 @@ TEST_F(Resume, RepairsWhatACrashLeft) {
   EXPECT_FALSE(fs::exists(run / "checkpoints" / "step-17"));
 }
 
+// A checkpoint that somebody moved away is no reason to begin anew over the run's journal.
+TEST_F(Resume, ALostCheckpointIsNamed) {
+  go(folder_ / "run", 12);
+  const fs::path run = folder_ / "run";
+  const std::string journal = read_file(run / "journal.jsonl");
+  fs::rename(run / "checkpoints", folder_ / "elsewhere");
+  toy::expect_error([&] { go(run); }, ErrorKind::kInput, "last: is no link to a checkpoint");
+  fs::remove(run / "last");  // the best one's link still tells of a run
+  toy::expect_error([&] { go(run); }, ErrorKind::kInput, "last: is no link to a checkpoint");
+  EXPECT_EQ(read_file(run / "journal.jsonl"), journal);
+  fs::rename(folder_ / "elsewhere", run / "checkpoints");
+  fs::copy(run / "best", run / "last", fs::copy_options::recursive);  // a copy that followed the links
+  toy::expect_error([&] { go(run); }, ErrorKind::kInput, "last: is no link to a checkpoint");
+  options_.train.existing = "replace";
+  EXPECT_EQ(go(run).end, TrainEnd::kFinished);
+}
+
 constexpr const char* kChildFolder = "FOVEA_TEST_KILLED_RUN";
 
 TrainOptions killed_options(const fs::path& run) {

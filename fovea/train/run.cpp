@@ -146,7 +146,7 @@ bool TrainRun::validate() {
   const auto begin = Clock::now();
   const auto result = evaluate(*parts_.model, *parts_.validation, [this] { return stop_wanted(); });
   if (!result) return false;
-  FOVEA_CHECK_KIND(ErrorKind::kDiverged, std::isfinite(result->loss), "the validation loss is ", result->loss,
+  FOVEA_CHECK_KIND(ErrorKind::kDiverged, std::isfinite(result->loss), "the validation loss is ", std::abs(result->loss),
                    " at step ", state_.step);
   new_best_ = state_.best_step < 0 || result->loss < state_.best_loss;
   if (new_best_) {

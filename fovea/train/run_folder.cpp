@@ -24,7 +24,7 @@ void on_disk(const fs::path& path, const char* doing, Action action) {
 // What is in the way of a run, or "" where the folder is empty or already holds one.
 std::string foreign_entry(const fs::path& path) {
   std::error_code ignored;
-  if (fs::exists(path / "config.toml", ignored) || fs::exists(path / "journal.jsonl", ignored)) return "";
+  if (fs::exists(path / "journal.jsonl", ignored) || fs::is_symlink(path / "last", ignored)) return "";
   for (const auto& entry : fs::directory_iterator(path, ignored))
     if (entry.path().filename().native().find(".tmp-") == std::string::npos) return entry.path().filename().native();
   return "";
@@ -46,7 +46,11 @@ fs::path RunFolder::checkpoint(int64_t step) const { return path_ / "checkpoints
 
 bool RunFolder::has_checkpoint() const {
   std::error_code ignored;
-  return fs::is_directory(last(), ignored);
+  if (fs::is_symlink(last(), ignored) && fs::is_directory(last(), ignored)) return true;
+  for (const fs::path& path : {last(), best()})
+    FOVEA_CHECK_INPUT(!fs::exists(fs::symlink_status(path, ignored)), last().native(),
+                      ": is no link to a checkpoint; mend it, or set train.existing=replace to give that run up");
+  return false;
 }
 
 void RunFolder::point(const fs::path& link, int64_t step) {
@@ -95,7 +99,8 @@ void RunFolder::repair(int64_t best_step) {
 }
 
 void RunFolder::clear() {
-  for (const fs::path& path : {last(), best(), path_ / "checkpoints", curve(), config()})
+  // In this order a process killed here leaves a run that can go on, or none.
+  for (const fs::path& path : {best(), last(), path_ / "checkpoints", curve(), config()})
     on_disk(path, "remove the earlier run", [&](std::error_code& code) { fs::remove_all(path, code); });
 }
 

@@ -34,7 +34,8 @@ class RunFolder {
   std::filesystem::path last() const { return path_ / "last"; }
   std::filesystem::path checkpoint(int64_t step) const;
 
-  bool has_checkpoint() const;  // `last` leads to one
+  // `last` leads to one. Error(kInput) where the links of an earlier run have lost theirs.
+  bool has_checkpoint() const;
 
   // `write` fills the new folder. `best`: it becomes the best one too, as does the first of all.
   void save(int64_t step, bool best, const std::function<void(const std::filesystem::path&)>& write);

@@ -19,7 +19,9 @@ StepOutcome train_step(ModelImpl& model, const std::vector<Batch>& batches, Adam
                  batch.tokens);
     const Tensor part = loss.sum / double(out.tokens);  // this batch's share of the mean over all
     const double value = part.item<double>();
-    FOVEA_CHECK_KIND(ErrorKind::kDiverged, std::isfinite(value), "the loss is ", value, " at step ", settings.step);
+    // abs: the sign of a NaN says nothing.
+    FOVEA_CHECK_KIND(ErrorKind::kDiverged, std::isfinite(value), "the loss is ", std::abs(value), " at step ",
+                     settings.step);
     out.loss += value;
     part.backward();
   }

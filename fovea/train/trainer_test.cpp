@@ -202,6 +202,10 @@ TEST_F(TrainerRun, FoldersThatCannotBeUsed) {
   toy::expect_error([&] { run("/proc/run"); }, ErrorKind::kSystem, "/proc/run");
   toy::expect_error([&] { run(folder_); }, ErrorKind::kConfig, "holds other things (file) and no run");
   EXPECT_EQ(read_file(folder_ / "file"), "x");
+  fs::create_directory(folder_ / "recipes");
+  write_file(folder_ / "recipes" / "config.toml", "# mine");  // a recipe's name is no run
+  toy::expect_error([&] { run(folder_ / "recipes"); }, ErrorKind::kConfig, "holds other things (config.toml)");
+  EXPECT_EQ(read_file(folder_ / "recipes" / "config.toml"), "# mine");
 }
 
 TEST_F(TrainerRun, PartsThatDoNotFit) {
