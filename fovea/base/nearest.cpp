@@ -7,6 +7,8 @@
 namespace fovea {
 namespace {
 
+constexpr size_t kMostKnown = 40;  // names that a message lists
+
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
@@ -37,8 +39,8 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
 std::string suggestion(std::string_view word, const std::vector<std::string>& candidates) {
   if (const auto best = nearest(word, candidates); !best.empty()) return "; did you mean \"" + best + "\"?";
   std::string list;
-  for (const auto& candidate : candidates) list += (list.empty() ? "" : ", ") + candidate;
-  return "; known: " + list;
+  for (size_t i = 0; i < std::min(candidates.size(), kMostKnown); ++i) list += (i ? ", " : "") + candidates[i];
+  return "; known: " + list + (candidates.size() > kMostKnown ? ", …" : "");
 }
 
 }  // namespace fovea

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <string_view>
 
+#include "fovea/base/check.h"
 #include "fovea/layers/norm.h"
 
 namespace fovea::init {
@@ -37,6 +38,7 @@ void each_matrix(torch::nn::Module& module, const F& matrix) {
 }  // namespace
 
 void normal(torch::nn::Module& module, double std) {
+  FOVEA_CHECK_CONFIG(std >= 0 && std::isfinite(std), "init: a deviation of ", std, ", wanted a number from 0 on");
   each_matrix(module, [std](at::Tensor& weight, bool) { torch::nn::init::normal_(weight, 0, std); });
 }
 

@@ -30,6 +30,12 @@ void expect_constants(PartsImpl& parts) {
     EXPECT_TRUE((zero == 0).all().item<bool>());
 }
 
+TEST(Init, ADeviationIsANumberFromZeroOn) {
+  PartsImpl parts;
+  for (const double bad : {-0.1, double(NAN), double(INFINITY)})
+    EXPECT_NE(error_of([&] { init::normal(parts, bad); }).find("a deviation of "), std::string::npos) << bad;
+}
+
 TEST(Init, NormalAndResidual) {
   PartsImpl parts;
   torch::manual_seed(1);

@@ -94,10 +94,9 @@ class BpeTrainer {
  public:
   explicit BpeTrainer(const BpeTrainingOptions& options) : options_(options) {
     for (const std::string& token : options.special_tokens) {
-      FOVEA_CHECK_KIND(ErrorKind::kArgument, !token.empty(), "train_bpe: a special token is empty");
+      FOVEA_CHECK_CONFIG(!token.empty(), "train_bpe: a special token is empty");
       check_utf8(token, "special token");
-      FOVEA_CHECK_KIND(ErrorKind::kArgument, ids_.count(token) == 0, "train_bpe: the special token \"", token,
-                       "\" is given twice");
+      FOVEA_CHECK_CONFIG(ids_.count(token) == 0, "train_bpe: the special token \"", token, "\" is given twice");
       add_token(token);
     }
     std::vector<std::pair<char32_t, uint8_t>> alphabet;
@@ -109,9 +108,9 @@ class BpeTrainer {
       append_utf8(spelling, c);
       byte_ids_[byte] = add_token(spelling);
     }
-    FOVEA_CHECK_KIND(ErrorKind::kArgument, options.vocab_size >= static_cast<int64_t>(tokens_.size()),
-                     "train_bpe: vocab_size ", options.vocab_size, " is below the ", tokens_.size(),
-                     " of the special tokens and the 256 bytes");
+    FOVEA_CHECK_CONFIG(options.vocab_size >= static_cast<int64_t>(tokens_.size()), "train_bpe: vocab_size ",
+                       options.vocab_size, " is below the ", tokens_.size(),
+                       " of the special tokens and the 256 bytes");
   }
 
   void train(const std::vector<WordCounts::Word>& words) {

@@ -19,9 +19,9 @@ Tokenizer train_characters(std::string_view text, const CharacterTrainingOptions
   auto& added = file.top["added_tokens"] = nlohmann::json::array();
   std::set<std::string> special;
   const auto add_special = [&](const std::string& token) {
-    FOVEA_CHECK_KIND(ErrorKind::kArgument, !token.empty(), "train_characters: a special token is empty");
-    FOVEA_CHECK_KIND(ErrorKind::kArgument, special.insert(token).second, "train_characters: the special token \"",
-                     token, "\" is given twice");
+    FOVEA_CHECK_CONFIG(!token.empty(), "train_characters: a special token is empty");
+    FOVEA_CHECK_CONFIG(special.insert(token).second, "train_characters: the special token \"", token,
+                       "\" is given twice");
     check_utf8(token, "special token");
     added.push_back(text::special_token_json(token, static_cast<int64_t>(vocab.size())));
     vocab.emplace_back(token, static_cast<int64_t>(vocab.size()));

@@ -18,7 +18,7 @@ struct CharacterTrainingOptions {
 };
 
 // One token for each character of `text`, in order of code points, behind the special tokens. Error(kInput) for text
-// that is empty or not UTF-8, Error(kArgument) for a token that is empty or given twice.
+// that is empty or not UTF-8, Error(kConfig) for a token that is empty or given twice.
 Tokenizer train_characters(std::string_view text, const CharacterTrainingOptions& options = {});
 
 struct BpeTrainingOptions {
@@ -29,7 +29,8 @@ struct BpeTrainingOptions {
 
 // Byte-level byte-pair encoding as GPT-2 has it: words by its splitting pattern, every byte in the alphabet; the most
 // frequent pair merges next, among equals the one with the smallest ids. Texts are cut apart from each other. Merges
-// and ids are those of the package's BpeTrainer with the initial alphabet of its ByteLevel and the same options.
+// and ids are those of the package's BpeTrainer with the initial alphabet of its ByteLevel and the same options. Errors
+// as above; Error(kConfig) also for a vocab_size that the special tokens and bytes exceed.
 Tokenizer train_bpe(const std::vector<std::string_view>& texts, const BpeTrainingOptions& options = {});
 
 }  // namespace fovea
