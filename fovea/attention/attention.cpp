@@ -77,6 +77,9 @@ void AttentionImpl::check_input(const Tensor& x, const AttendInput& in) const {
     FOVEA_CHECK_KIND(ErrorKind::kArgument, o.memory_width == o.width, "attention: a memory of ", o.memory_width,
                      " channels is wanted, none was given");
   }
+  const Tensor& ids = in.positions.ids;
+  FOVEA_CHECK_KIND(ErrorKind::kArgument, !ids.defined() || ids.dim() != 2 || ids.size(0) == x.size(0),
+                   "attention: positions are ", ids.sizes(), ", wanted [T] or [B, T] with B = ", x.size(0));
 }
 
 AttentionImpl::Heads AttentionImpl::self_heads(const Tensor& x, const AttendInput& in, const PositionPass* pass) const {

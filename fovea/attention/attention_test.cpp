@@ -302,6 +302,8 @@ TEST(Attention, Errors) {
   fails(input({2, 3, 7}), {}, "x is [2, 3, 7], wanted [B, T, C] with C = 8");
   fails(input({3, 8}), {}, "wanted [B, T, C]");
   fails(x, {}, "a memory of 5 channels is wanted");
+  fails(x, {.memory = input({2, 3, 5}), .positions = torch::ones({3, 3}, torch::kLong)},
+        "positions are [3, 3], wanted [T] or [B, T] with B = 2");
   fails(x, {.memory = input({1, 3, 5})}, "memory is [1, 3, 5], wanted [B, S, M] with B = 2, M = 5");
 }
 

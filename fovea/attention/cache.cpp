@@ -120,13 +120,20 @@ void LayerCache::crop(int64_t length) {
 }
 
 void LayerCache::reorder(const at::Tensor& rows) {
+  FOVEA_CHECK_KIND(ErrorKind::kArgument, rows.defined() && rows.dim() == 1 && rows.scalar_type() == at::kLong,
+                   "cache: rows are ", rows.sizes(), " ", rows.scalar_type(), ", wanted Long [B]");
   if (slots_ == nullptr || is_identity(rows, slots_->key.size(0))) return;
   const c10::InferenceMode off(false);
   const at::NoGradGuard no_grad;
   auto slots = std::make_shared<Slots>();
   // Free slots come along, so that the next append finds room.
-  slots->key = slots_->key.index_select(0, rows);
-  slots->value = slots_->value.index_select(0, rows);
+  try {
+    slots->key = slots_->key.index_select(0, rows);
+    slots->value = slots_->value.index_select(0, rows);
+  } catch (const c10::IndexError&) {  // LibTorch checks each row anyway: only the message is ours
+    throw Error(ErrorKind::kArgument, detail::concat("cache: rows name one outside 0 … ", slots_->key.size(0) - 1,
+                                                     ", which the cache holds"));
+  }
   slots->written = length_;
   slots_ = std::move(slots);
 }

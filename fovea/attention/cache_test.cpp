@@ -125,6 +125,13 @@ TEST(Cache, Errors) {
             std::string::npos);
   EXPECT_NE(error_of([&] { cache.append(keys(3, 4), values(3, 5)); }).find("wanted [B, G, T, D]"), std::string::npos);
   EXPECT_NE(error_of([&] { cache.crop(4); }).find("crop to 4 keys, wanted 0 … 3"), std::string::npos);
+  EXPECT_NE(error_of([&] {
+              cache.reorder(torch::tensor({0, 2}, torch::kLong));
+            }).find("outside 0 … 1"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] { cache.reorder(torch::zeros({2})); }).find("rows are [2] Float, wanted Long [B]"),
+            std::string::npos);
+  EXPECT_TRUE(torch::equal(cache.key(), keys(0, 3)));  // nothing was moved
   cache.crop(0);
   EXPECT_TRUE(torch::equal(cache.append(keys(0, 2, 0, 1), values(0, 2, 0, 1)).first, keys(0, 2, 0, 1)));
 }

@@ -51,6 +51,14 @@ TEST(FeedForward, Errors) {
   EXPECT_NE(error_of([] { FeedForward({.width = 3, .activation = "swigl"}); }).find("did you mean \"swiglu\""),
             std::string::npos);
   EXPECT_NE(error_of([] { FeedForward({.width = 3, .dropout = 1.5}); }).find("dropout is 1.5"), std::string::npos);
+  const FeedForward f({.width = 3});
+  const auto says = [&](const torch::Tensor& x, const char* part) {
+    const auto message = error_of([&] { f->forward(x); });
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  };
+  says(torch::ones({2, 7}), "linear: x is [2, 7] Float, wanted [..., 3] Float");
+  says(torch::ones({2, 3}, torch::kDouble), "linear: x is [2, 3] Double, wanted [..., 3] Float");
+  says({}, "wanted [..., 3] Float");
 }
 
 TEST(Dropout, WorksInTrainingOnly) {

@@ -12,8 +12,10 @@
 namespace fovea {
 namespace {
 
+bool is_narrow(const at::Tensor& x) { return x.scalar_type() == at::kBFloat16 || x.scalar_type() == at::kHalf; }
+
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps) {
-  const bool narrow = x.scalar_type() == at::kBFloat16 || x.scalar_type() == at::kHalf;
+  const bool narrow = is_narrow(x);
   const at::Tensor wide = narrow ? x.to(at::kFloat) : x;
   const at::Tensor y = wide * (wide.square().mean(-1, true) + eps).rsqrt() * weight;  // promotes to f32
   return narrow ? y.to(x.scalar_type()) : y;
@@ -33,6 +35,8 @@ NormImpl::NormImpl(NormOptions options) : options_(std::move(options)), rms_(opt
 at::Tensor NormImpl::forward(const at::Tensor& x) const {
   FOVEA_CHECK_KIND(ErrorKind::kArgument, x.dim() > 0 && x.size(-1) == options_.width, "norm: x is ", x.sizes(),
                    ", wanted [..., ", options_.width, "]");
+  FOVEA_CHECK_KIND(ErrorKind::kArgument, x.scalar_type() == weight.scalar_type() || is_narrow(x), "norm: x is ",
+                   x.scalar_type(), ", wanted ", weight.scalar_type());
   return rms_ ? rms_norm(x, weight, options_.eps) : at::layer_norm(x, {options_.width}, weight, bias, options_.eps);
 }
 

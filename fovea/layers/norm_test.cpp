@@ -51,6 +51,10 @@ TEST(Norm, Errors) {
   EXPECT_NE(error_of([] { Norm({.width = 0}); }).find("width is 0"), std::string::npos);
   Norm norm({.width = 4});
   EXPECT_NE(error_of([&] { norm->forward(torch::ones({2, 3})); }).find("wanted [..., 4]"), std::string::npos);
+  EXPECT_NE(error_of([&] {
+              norm->forward(torch::ones({2, 4}, torch::kDouble));
+            }).find("x is Double, wanted Float"),
+            std::string::npos);
 }
 
 }  // namespace
