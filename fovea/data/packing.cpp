@@ -74,7 +74,8 @@ const std::vector<PackedRow>& PackedTexts::plan(int64_t epoch) {
 }
 
 int64_t PackedTexts::batch_count(int64_t epoch) {
-  return (int64_t(plan(epoch).size()) + options_.batch_size - 1) / options_.batch_size;
+  const int64_t rows = int64_t(plan(epoch).size());
+  return rows / options_.batch_size + (rows % options_.batch_size != 0);
 }
 
 void PackedTexts::fill_row(const PackedRow& row, int64_t b, Batch& batch) const {

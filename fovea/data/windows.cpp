@@ -17,7 +17,7 @@ namespace {
 // Streams of random_bits, apart from the epochs' own (which count up from 0).
 constexpr uint64_t kPhaseStream = uint64_t{1} << 62;
 
-int64_t ceil_divide(int64_t a, int64_t b) { return (a + b - 1) / b; }
+int64_t ceil_divide(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 
 }  // namespace
 
@@ -34,9 +34,9 @@ TokenWindows::TokenWindows(std::vector<TokenId> tokens, const WindowOptions& opt
   FOVEA_CHECK_CONFIG(options.context >= 1, "context is ", options.context, ", must be at least 1");
   FOVEA_CHECK_CONFIG(options.batch_size >= 1, "batch_size is ", options.batch_size, ", must be at least 1");
   FOVEA_CHECK_INPUT(!tokens_.empty(), source, ": the text is empty");
-  const int64_t wanted = options.order == WindowOrder::kConsecutive ? 2 : options.context + 1;
-  FOVEA_CHECK_INPUT(labels_ + 1 >= wanted, source, ": the text has ", labels_ + 1, " tokens, a window of ",
-                    options.context, " and the token to predict after it need ", wanted);
+  const int64_t window = options.order == WindowOrder::kConsecutive ? 1 : options.context;
+  FOVEA_CHECK_INPUT(labels_ >= window, source, ": the text has ", labels_ + 1, labels_ == 0 ? " token" : " tokens",
+                    ", wanted a window of ", window, " and the token to predict after it");
 }
 
 int64_t TokenWindows::phase(int64_t epoch) const {

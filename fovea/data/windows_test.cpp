@@ -109,7 +109,10 @@ void expect_error(Call call, ErrorKind kind, const std::string& part) {
 TEST(TokenWindows, Errors) {
   expect_error([] { TokenWindows({}, {}, "a.txt"); }, ErrorKind::kInput, "a.txt: the text is empty");
   expect_error([] { TokenWindows(count_to(5), {.context = 5}, "a.txt"); }, ErrorKind::kInput,
-               "a.txt: the text has 5 tokens, a window of 5 and the token to predict after it need 6");
+               "a.txt: the text has 5 tokens, wanted a window of 5 and the token to predict after it");
+  expect_error([] { TokenWindows(count_to(5), {.context = INT64_MAX}, "a.txt"); }, ErrorKind::kInput,
+               "wanted a window of 9223372036854775807");
+  EXPECT_GE(TokenWindows(count_to(5), {.context = 2, .batch_size = INT64_MAX}).batch(0, 0).ids.size(0), 1);
   expect_error([] { TokenWindows(count_to(5), {.context = 0}); }, ErrorKind::kConfig, "context is 0");
   expect_error([] { TokenWindows(count_to(5), {.context = 2, .batch_size = 0}); }, ErrorKind::kConfig,
                "batch_size is 0");

@@ -50,7 +50,7 @@ void GenerateOptions::check() const {
   check_range("repetition_penalty", repetition_penalty, std::numeric_limits<double>::min(), kNoLimit, "more than 0");
   check_range("no_repeat_ngram", double(no_repeat_ngram), 0, kNoLimit, "0 (off) or more");
   check_range("seed", double(seed), -1, kNoLimit, "0 or more, or -1 for another one each time");
-  check_range("beams", double(beams), 1, kNoLimit, "1 or more");
+  check_range("beams", double(beams), 1, 4096, "1 … 4096");
   check_range("length_penalty", length_penalty, -kNoLimit, kNoLimit, "a finite number");
   FOVEA_CHECK_CONFIG(results >= 1 && results <= beams, "generate: results is ", results, ", wanted 1 … beams (", beams,
                      ")");
