@@ -3,6 +3,7 @@
 find_package(GTest REQUIRED)
 enable_testing()
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+add_custom_target(test_programs)  # tests and fuzz programs: what the sanitizers are for
 
 function(fovea_test name library)
   add_executable(${name} ${ARGN})
@@ -10,6 +11,7 @@ function(fovea_test name library)
   target_compile_definitions(${name} PRIVATE FOVEA_SOURCE_DIR="${PROJECT_SOURCE_DIR}" FOVEA_BINARY_DIR="${PROJECT_BINARY_DIR}")
   target_link_libraries(${name} PRIVATE ${library} nlohmann_json::nlohmann_json GTest::gtest GTest::gtest_main)
   fovea_unity(${name})
+  add_dependencies(test_programs ${name})
   add_test(NAME ${name} COMMAND ${name})
 endfunction()
 
@@ -63,6 +65,7 @@ foreach(source ${fuzz_sources})
   set_target_properties(fuzz_${name} PROPERTIES OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/fuzz)
   target_compile_options(fuzz_${name} PRIVATE ${FOVEA_WARNINGS} -O0)
   target_link_libraries(fuzz_${name} PRIVATE fovea fuzz_driver)
+  add_dependencies(test_programs fuzz_${name})
 endforeach()
 
 # What the Python tests in tests/parity run; not a test by itself.

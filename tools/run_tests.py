@@ -224,7 +224,7 @@ def main():
             results += run_all(matching(make()), workers)
         for sanitizer in ("asan", "ubsan"):
             print(f"Sanitizer {sanitizer}", flush=True)
-            built = run_all([commands_task(f"build {sanitizer}", [[ROOT / "tools/build", sanitizer]], 7200)], 1)
+            built = run_all([commands_task(f"build {sanitizer}", [[ROOT / "tools/build", sanitizer, "test_programs"]], 7200)], 1)
             results += built
             if built[0].status == "passed":
                 results += run_all(binary_tasks(sanitizer, pattern, False, 1800) + matching(fuzz_tasks(sanitizer, fuzz_seconds)))
