@@ -6,6 +6,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -226,6 +228,7 @@ int64_t number_in(const char* variable, int64_t otherwise) {
 
 int run(const Target& target) {
   using Clock = std::chrono::steady_clock;
+  using Seconds = std::chrono::duration<double>;
   const auto seed = static_cast<uint64_t>(number_in("FOVEA_FUZZ_SEED", 1));
   const auto start = Clock::now(), end = start + std::chrono::seconds(number_in("FOVEA_FUZZ_SECONDS", 3));
   std::vector<std::string> corpus = target.corpus;
@@ -237,17 +240,19 @@ int run(const Target& target) {
   Mutator mutator(seed, target.words);
   std::set<std::string> kinds;
   int64_t count = 0, accepted = 0;
+  Seconds slowest{};
   for (; Clock::now() < end; ++count) {
     const auto& from = mutator.below(2) == 0 ? target.corpus : corpus;
     input = mutator.mutate(from[mutator.below(from.size())], corpus);
+    const auto before = Clock::now();
     const std::string answer = answer_of(target);
+    slowest = std::max<Seconds>(slowest, Clock::now() - before);
     accepted += answer.empty();
     if (!answer.empty() && kinds.insert(kind_of(answer)).second && corpus.size() < 2000) corpus.push_back(input);
   }
-  std::printf("seed %llu: %lld inputs in %.1f s, %lld accepted, %zu kinds of errors\n",
-              static_cast<unsigned long long>(seed), static_cast<long long>(count),
-              std::chrono::duration<double>(Clock::now() - start).count(), static_cast<long long>(accepted),
-              kinds.size());
+  std::printf("seed %lld: %lld inputs in %.1f s, the slowest %.2f s; %lld accepted, %lld kinds of errors\n",
+              static_cast<long long>(seed), static_cast<long long>(count), Seconds(Clock::now() - start).count(),
+              slowest.count(), static_cast<long long>(accepted), static_cast<long long>(kinds.size()));
   return 0;
 }
 
