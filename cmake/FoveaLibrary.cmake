@@ -60,11 +60,31 @@ function(fovea_unity target)
   endforeach()
 endfunction()
 
+# kernels/isa: a file's first line names its flags; what another processor cannot run is left out.
+set(isa_sources ${light_sources})
+list(FILTER isa_sources INCLUDE REGEX "/kernels/isa/")
+foreach(source ${isa_sources})
+  file(STRINGS ${source} flags LIMIT_COUNT 1)
+  string(REGEX REPLACE "^// flags: *" "" flags "${flags}")
+  if(flags AND NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    list(REMOVE_ITEM light_sources ${source})
+  endif()
+  separate_arguments(flags)
+  # No symbol may be shared with a file that was compiled for another processor: hence no -fgnu-unique, and no inlined header.
+  list(APPEND flags -O3 -ffp-contract=fast -Wno-ignored-attributes -Wno-psabi)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    list(APPEND flags -fno-gnu-unique -Wno-uninitialized -Wno-maybe-uninitialized)  # GCC 12's own AVX-512 header
+  endif()
+  set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${flags}" SKIP_UNITY_BUILD_INCLUSION ON)
+endforeach()
+
 add_library(fovea_light OBJECT ${light_sources})
 fovea_compile(fovea_light)
 target_include_directories(fovea_light INTERFACE ${PROJECT_SOURCE_DIR})
 add_library(fovea_tensor OBJECT ${tensor_sources})
 fovea_compile(fovea_tensor)
+# Score biases are loops over a tile's rows, whose lengths vary.
+target_compile_options(fovea_tensor PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fvect-cost-model=dynamic>)
 target_link_libraries(fovea_tensor PRIVATE torch)
 target_precompile_headers(fovea_tensor PRIVATE ${FOVEA_TENSOR_PCH})
 fovea_unity(fovea_light)

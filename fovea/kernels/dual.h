@@ -1,5 +1,5 @@
-// Forward-mode derivatives for user score rules: a number together with its partial derivatives by the few parameters it
-// touched. A rule written as a generic lambda gets its backward pass from running on Dual instead of float.
+// Forward-mode derivatives for user score rules: a number together with its partial derivatives by the few parameters
+// it touched. A rule written as a generic lambda gets its backward pass from running on Dual instead of float.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -63,10 +63,19 @@ struct Dual {
   friend bool operator<(const Dual& a, const Dual& b) { return a.value < b.value; }
   friend bool operator>(const Dual& a, const Dual& b) { return a.value > b.value; }
 
-  friend Dual exp(const Dual& a) { const T e = std::exp(a.value); return a.chain(e, e); }
+  friend Dual exp(const Dual& a) {
+    const T e = std::exp(a.value);
+    return a.chain(e, e);
+  }
   friend Dual log(const Dual& a) { return a.chain(std::log(a.value), T(1) / a.value); }
-  friend Dual sqrt(const Dual& a) { const T r = std::sqrt(a.value); return a.chain(r, T(0.5) / r); }
-  friend Dual tanh(const Dual& a) { const T t = std::tanh(a.value); return a.chain(t, T(1) - t * t); }
+  friend Dual sqrt(const Dual& a) {
+    const T r = std::sqrt(a.value);
+    return a.chain(r, T(0.5) / r);
+  }
+  friend Dual tanh(const Dual& a) {
+    const T t = std::tanh(a.value);
+    return a.chain(t, T(1) - t * t);
+  }
   friend Dual sin(const Dual& a) { return a.chain(std::sin(a.value), std::cos(a.value)); }
   friend Dual cos(const Dual& a) { return a.chain(std::cos(a.value), -std::sin(a.value)); }
   friend Dual abs(const Dual& a) { return a.chain(std::abs(a.value), a.value < T(0) ? T(-1) : T(1)); }

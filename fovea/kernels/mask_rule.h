@@ -38,23 +38,46 @@ MaskRulePtr both(MaskRulePtr left, MaskRulePtr right);
 MaskRulePtr either(MaskRulePtr left, MaskRulePtr right);
 MaskRulePtr inverse(MaskRulePtr rule);
 
-// A rule from any callable (b, h, q, k) -> bool, inlined into its tile loop. `cover` may be nullptr.
+// A rule whose loops over tiles have its predicate inlined: class CausalRule final : public InlinedRule<CausalRule>.
+template <class Rule>
+class InlinedRule : public MaskRule {
+ public:
+  Cover cover(const Tile& tile) const override {
+    bool any = false, all = true;
+    for (int64_t q = tile.q0; q < tile.q1; ++q) {
+      for (int64_t k = tile.k0; k < tile.k1; ++k) {
+        const bool visible = sees(tile, q, k);
+        any |= visible;
+        all &= visible;
+      }
+      if (any && !all) return Cover::kPartial;
+    }
+    return any ? Cover::kFull : Cover::kSkip;
+  }
+  void fill(const Tile& tile, uint8_t* visible, int64_t stride) const override {
+    for (int64_t q = tile.q0; q < tile.q1; ++q) {
+      uint8_t* row = visible + (q - tile.q0) * stride - tile.k0;
+      for (int64_t k = tile.k0; k < tile.k1; ++k) row[k] = sees(tile, q, k);
+    }
+  }
+
+ private:
+  bool sees(const Tile& tile, int64_t q, int64_t k) const {
+    return static_cast<const Rule&>(*this).Rule::allowed(tile.b, tile.h, q, k);
+  }
+};
+
+// A rule from any callable (b, h, q, k) -> bool. `cover` may be nullptr.
 template <class F, class CoverF = std::nullptr_t>
-class LambdaRule final : public MaskRule {
+class LambdaRule final : public InlinedRule<LambdaRule<F, CoverF>> {
  public:
   explicit LambdaRule(F f, CoverF cover = nullptr) : f_(std::move(f)), cover_(std::move(cover)) {}
   bool allowed(int64_t b, int64_t h, int64_t q, int64_t k) const override { return f_(b, h, q, k); }
   Cover cover(const Tile& tile) const override {
     if constexpr (std::is_same_v<CoverF, std::nullptr_t>) {
-      return MaskRule::cover(tile);
+      return InlinedRule<LambdaRule>::cover(tile);
     } else {
       return cover_(tile);
-    }
-  }
-  void fill(const Tile& tile, uint8_t* visible, int64_t stride) const override {
-    for (int64_t q = tile.q0; q < tile.q1; ++q) {
-      uint8_t* row = visible + (q - tile.q0) * stride - tile.k0;
-      for (int64_t k = tile.k0; k < tile.k1; ++k) row[k] = f_(tile.b, tile.h, q, k);
     }
   }
   bool depends_on_batch() const override { return true; }

@@ -1,6 +1,6 @@
-// A score bias as the kernels see it: a visitor of score tiles. Forward it changes a tile of scores; backward it turns the
-// gradient of what it wrote into the gradient of what it read and collects the gradients of its own parameters. No tensor
-// of all scores ever exists.
+// A score bias as the kernels see it: a visitor of score tiles. Forward it changes a tile of scores; backward it turns
+// the gradient of what it wrote into the gradient of what it read and collects the gradients of its own parameters. No
+// tensor of all scores ever exists.
 //
 // Visitors see natural units (scores after scale and soft cap) and absolute (b, h, q, k).
 // SPDX-License-Identifier: Apache-2.0
@@ -35,8 +35,9 @@ class ScoreVisitor {
  public:
   virtual ~ScoreVisitor() = default;
   virtual void forward(const ScoreTile& scores) const = 0;
-  // `gradient` holds d(loss)/d(scores after forward); on return d(loss)/d(scores before). `before` holds the scores before
-  // forward and is valid only where needs_scores(). `own[i]` is the gradient of parameter i, contiguous, or nullptr.
+  // `gradient` holds d(loss)/d(scores after forward); on return d(loss)/d(scores before). `before` holds the scores
+  // before forward and is valid only where needs_scores(). `own[i]` is the gradient of parameter i, contiguous, or
+  // nullptr.
   virtual void backward(const ScoreTile& gradient, const ScoreTile& before, float* const* own) const = 0;
   virtual bool needs_scores() const { return false; }
   virtual bool reads_query() const { return false; }

@@ -7,8 +7,8 @@
 
 namespace fovea {
 
-// output[m][n] = Σ_k input[m][k] · weight[n][k] + bias[n] for n in [begin, end); all rows contiguous; bias may be nullptr.
-// Sums in f32, in an order that depends on `width` alone.
+// output[m][n] = Σ_k input[m][k] · weight[n][k] + bias[n] for n in [begin, end); all rows contiguous; bias may be
+// nullptr. Sums in f32, in an order that depends on `width` alone.
 struct SkinnyLinear {
   const float* input;   // [rows, width]
   const float* weight;  // [outputs, width]

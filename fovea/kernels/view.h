@@ -17,8 +17,8 @@ struct AttentionShape {
 
 enum class ViewType : uint8_t { kBool, kInt64, kFloat };
 
-// Up to four axes, any strides (0 where an axis is broadcast). Floating data arrives as f32; a user rule's definition asks
-// for f64.
+// Up to four axes, any strides (0 where an axis is broadcast). Floating data arrives as f32; a user rule's definition
+// asks for f64.
 struct ArrayView {
   const void* data = nullptr;
   ViewType type = ViewType::kFloat;
@@ -41,9 +41,9 @@ struct ArrayView {
     for (int axis = 0; axis < 4; ++axis) {
       const int source = axis - (4 - rank);
       const int64_t have = source < 0 ? 1 : size[source];
-      FOVEA_CHECK_KIND(ErrorKind::kArgument, have == 1 || have == wanted[axis], what, ": axis ", letters[axis], " has size ", have,
-                       ", wanted 1 or ", wanted[axis], " (the scores are [B, H, T, S] = [", shape.B, ", ", shape.H, ", ", shape.T,
-                       ", ", shape.S, "])");
+      FOVEA_CHECK_KIND(ErrorKind::kArgument, have == 1 || have == wanted[axis], what, ": axis ", letters[axis],
+                       " has size ", have, ", wanted 1 or ", wanted[axis], " (the scores are [B, H, T, S] = [", shape.B,
+                       ", ", shape.H, ", ", shape.T, ", ", shape.S, "])");
       out.size[axis] = wanted[axis];
       out.stride[axis] = have == 1 ? 0 : stride[source];
     }
@@ -53,11 +53,13 @@ struct ArrayView {
 
 // Lengths (or starts) of the sequences of a batch: integers [B], each within 0 … most.
 inline void check_lengths(const char* what, const ArrayView& lengths, int64_t batch, int64_t most) {
-  FOVEA_CHECK_KIND(ErrorKind::kArgument, lengths.type == ViewType::kInt64 && lengths.rank == 1 && lengths.size[0] == batch, what,
+  FOVEA_CHECK_KIND(ErrorKind::kArgument,
+                   lengths.type == ViewType::kInt64 && lengths.rank == 1 && lengths.size[0] == batch, what,
                    ": wanted integers [", batch, "], got rank ", lengths.rank, " with ", lengths.numel(), " elements");
   for (int64_t b = 0; b < batch; ++b) {
     const int64_t length = lengths.at<int64_t>(b);
-    FOVEA_CHECK_KIND(ErrorKind::kArgument, 0 <= length && length <= most, what, ": sequence ", b, " has ", length, ", wanted 0 … ", most);
+    FOVEA_CHECK_KIND(ErrorKind::kArgument, 0 <= length && length <= most, what, ": sequence ", b, " has ", length,
+                     ", wanted 0 … ", most);
   }
 }
 

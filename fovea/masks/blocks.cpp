@@ -8,7 +8,7 @@
 namespace fovea {
 namespace {
 
-class BlocksRule final : public MaskRule {
+class BlocksRule final : public InlinedRule<BlocksRule> {
  public:
   BlocksRule(int64_t size, ArrayView visible) : size_(size), visible_(visible) {}
 
@@ -48,7 +48,8 @@ void register_masks_blocks(MasksRegistry& registry) {
   registry.add("blocks", {.bind = [](auto& numbers, auto& data, auto& shape) -> MaskRulePtr {
                             FOVEA_CHECK_KIND(ErrorKind::kArgument, numbers.size() == 1 && numbers[0] >= 1 && data.size() == 1,
                                              "masks::blocks: wanted a size of 1 or more and one tensor");
-                            const int64_t rows = (shape.T + numbers[0] - 1) / numbers[0], columns = (shape.S + numbers[0] - 1) / numbers[0];
+                            const auto blocks = [&](int64_t n) { return n / numbers[0] + (n % numbers[0] != 0); };
+                            const int64_t rows = blocks(shape.T), columns = blocks(shape.S);
                             const ArrayView& v = data[0];
                             FOVEA_CHECK_KIND(ErrorKind::kArgument,
                                              v.type == ViewType::kBool && (v.rank == 2 || (v.rank == 3 && v.size[0] == shape.H)) &&

@@ -10,7 +10,7 @@ namespace fovea {
 namespace {
 
 // Query q sees keys up to q + shift.
-class CausalRule final : public MaskRule {
+class CausalRule final : public InlinedRule<CausalRule> {
  public:
   explicit CausalRule(int64_t shift) : shift_(shift) {}
   CausalRule(ArrayView query_lengths, ArrayView key_lengths) : ragged_(true), queries_(query_lengths), keys_(key_lengths) {}

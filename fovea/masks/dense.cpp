@@ -8,7 +8,7 @@
 namespace fovea {
 namespace {
 
-class DenseRule final : public MaskRule {
+class DenseRule final : public InlinedRule<DenseRule> {
  public:
   DenseRule(ArrayView values, bool hides) : values_(values), hides_(hides) {}
   bool allowed(int64_t b, int64_t h, int64_t q, int64_t k) const override { return values_.at<bool>(b, h, q, k) != hides_; }

@@ -11,7 +11,7 @@
 namespace fovea {
 namespace {
 
-class DocumentRule final : public MaskRule {
+class DocumentRule final : public InlinedRule<DocumentRule> {
  public:
   // `shift`: where the ids of the queries start.
   DocumentRule(ArrayView query_ids, ArrayView key_ids, int64_t shift) : queries_(query_ids), keys_(key_ids), shift_(shift) {}

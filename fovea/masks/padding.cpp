@@ -11,7 +11,7 @@ namespace {
 
 enum Form { kRight = 0, kBoth = 1, kLeft = 2 };
 
-class PaddingRule final : public MaskRule {
+class PaddingRule final : public InlinedRule<PaddingRule> {
  public:
   PaddingRule(Form form, const std::vector<ArrayView>& data, int64_t keys) : form_(form), data_(data), keys_(keys) {}
 

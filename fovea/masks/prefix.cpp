@@ -8,7 +8,7 @@
 namespace fovea {
 namespace {
 
-class PrefixRule final : public MaskRule {
+class PrefixRule final : public InlinedRule<PrefixRule> {
  public:
   explicit PrefixRule(int64_t length) : length_(length) {}
   explicit PrefixRule(ArrayView lengths) : ragged_(true), lengths_(lengths) {}

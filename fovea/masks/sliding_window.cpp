@@ -6,7 +6,7 @@
 namespace fovea {
 namespace {
 
-class WindowRule final : public MaskRule {
+class WindowRule final : public InlinedRule<WindowRule> {
  public:
   WindowRule(int64_t left, int64_t right, int64_t shift) : left_(left), right_(right), shift_(shift) {}
 

@@ -11,7 +11,7 @@
 namespace fovea {
 namespace {
 
-class WindowGlobalRule final : public MaskRule {
+class WindowGlobalRule final : public InlinedRule<WindowGlobalRule> {
  public:
   WindowGlobalRule(int64_t reach, ArrayView is_global, int64_t shift) : reach_(reach), global_(is_global), shift_(shift) {}
 

@@ -7,8 +7,9 @@
 #include <cmath>
 
 #include "fovea/base/log.h"
+#include "fovea/kernels/dispatch.h"
 #include "fovea/ops/bind.h"
-#include "fovea/ops/library.h"
+#include "fovea/ops/fused.h"
 #include "fovea/ops/reference.h"
 
 namespace fovea {
@@ -75,12 +76,23 @@ AttentionCall resolve(const char* function, const Tensor& query, const Tensor& k
           .dropout_seed = options.dropout > 0 ? (options.dropout_seed ? *options.dropout_seed : draw_seed()) : 0};
 }
 
-// Who computes it: LibTorch's fused kernel where it keeps our promises, else the reference; the log says why.
-Tensor output_of(const AttentionCall& call, bool reference_only) {
-  const Tensor visible = visible_of(call);
-  const std::string refusal = reference_only ? "asked for" : library_refuses(call, visible);
-  if (log_wanted("dispatch")) log("dispatch", "attention: " + (refusal.empty() ? std::string("LibTorch's fused kernel") : "reference (" + refusal + ")"));
-  return refusal.empty() ? library_attention(call, visible) : reference_attention(call, visible, false).output;
+void log_path(const std::string& answer) {
+  if (log_wanted("dispatch")) log("dispatch", "attention: " + answer);
+}
+
+// The kernels where they keep our promises; if they don't, nothing, and the log says why.
+std::optional<Tensor> kernel_output(const char* function, const AttentionCall& call, AttentionPath path, const PackedOffsets* packed = nullptr) {
+  std::string refusal = path == AttentionPath::reference ? "asked for" : fused_refuses(call);
+  if (refusal.empty()) {
+    if (auto output = fused_attention(call, packed)) {
+      log_path(std::string("kernel ") + isa().name);
+      return output;
+    }
+    refusal = "a hidden key may hold NaN or infinity";
+  }
+  CHECK_CALL(path != AttentionPath::kernel, "path is kernel, but no kernel takes this call: ", refusal);
+  log_path("reference (" + refusal + ")");
+  return std::nullopt;
 }
 
 std::vector<int64_t> check_offsets(const char* function, const char* name, const Tensor& offsets, int64_t tokens) {
@@ -100,7 +112,9 @@ std::vector<int64_t> check_offsets(const char* function, const char* name, const
 }  // namespace
 
 Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionOptions& options) {
-  return output_of(resolve("attention", query, key, value, options), options.reference);
+  const AttentionCall call = resolve("attention", query, key, value, options);
+  if (auto output = kernel_output("attention", call, options.path)) return *output;
+  return reference_attention(call, visible_of(call), false).output;
 }
 
 AttentionResult attention_detailed(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionOptions& options) {
@@ -119,17 +133,24 @@ Tensor attention_packed(const Tensor& query, const Tensor& key, const Tensor& va
   const auto key_from = check_offsets(function, "key_offsets", key_offsets, key.size(0));
   CHECK_CALL(from.size() == key_from.size(), "query_offsets has ", from.size() - 1, " sequences, key_offsets has ", key_from.size() - 1);
 
-  // One sequence as a batch of one: [tokens, heads, width] -> [1, heads, n, width]
-  const auto cut = [](const Tensor& x, int64_t begin, int64_t end) { return x.narrow(0, begin, end - begin).transpose(0, 1).unsqueeze(0); };
   AttentionOptions shared = options;
   if (options.dropout > 0 && !options.dropout_seed) shared.dropout_seed = draw_seed();
+  // [tokens, heads, width] -> [1, heads, tokens, width]
+  const auto row = [](const Tensor& x) { return x.transpose(0, 1).unsqueeze(0); };
+  AttentionCall whole = resolve(function, row(query), row(key), row(value), shared);
+  const PackedOffsets offsets{from, key_from};
+  if (from.size() > 1)
+    if (auto output = kernel_output(function, whole, options.path, &offsets)) return output->squeeze(0).transpose(0, 1);
+
+  // One sequence as a batch of one: [tokens, heads, width] -> [1, heads, n, width]
+  const auto cut = [](const Tensor& x, int64_t begin, int64_t end) { return x.narrow(0, begin, end - begin).transpose(0, 1).unsqueeze(0); };
   std::vector<Tensor> outputs;
   for (size_t i = 0; i + 1 < from.size(); ++i) {
     AttentionCall call = resolve(function, cut(query, from[i], from[i + 1]), cut(key, key_from[i], key_from[i + 1]),
                                  cut(value, key_from[i], key_from[i + 1]), shared);
     call.shape.B = int64_t(from.size()) - 1;
     call.first_batch = int64_t(i);
-    outputs.push_back(output_of(call, options.reference).squeeze(0).transpose(0, 1));  // [n, H, E]
+    outputs.push_back(reference_attention(call, visible_of(call), false).output.squeeze(0).transpose(0, 1));  // [n, H, E]
   }
   if (outputs.empty()) return at::zeros({0, query.size(1), value.size(2)}, query.options());
   return at::cat(outputs, 0);

@@ -131,7 +131,7 @@ TEST(Attention, GradientsAreTheNumericalOnes) {
 TEST(Attention, SecondDerivatives) {
   auto x = random_inputs(1, 2, 1, 3, 4, 2, 2);
   const auto penalty = [&] {
-    const auto out = attention(x.q, x.k, x.v, {.mask = masks::causal(), .soft_cap = 3, .reference = true});
+    const auto out = attention(x.q, x.k, x.v, {.mask = masks::causal(), .soft_cap = 3, .path = AttentionPath::reference});
     const auto first = torch::autograd::grad({out.pow(2).sum()}, {x.q, x.k}, {}, {}, /*create_graph=*/true);
     return first[0].pow(2).sum() + first[1].pow(3).sum();
   };
@@ -189,7 +189,7 @@ TEST(Attention, ARowThatSeesNothing) {
     EXPECT_TRUE(out.output.select(2, 5).eq(0).all().item<bool>());
     EXPECT_TRUE(out.weights.select(2, 5).eq(0).all().item<bool>());
     EXPECT_TRUE(out.log_sum_exp.select(2, 5).eq(-kInfinity).all().item<bool>());
-    const auto unmasked = attention(x.q.narrow(2, 0, 5), x.k, x.v, {.mask = masks::causal(masks::Align::top_left), .reference = true});
+    const auto unmasked = attention(x.q.narrow(2, 0, 5), x.k, x.v, {.mask = masks::causal(masks::Align::top_left), .path = AttentionPath::reference});
     // Products of five and of six rows may round differently.
     expect_close(out.output.narrow(2, 0, 5), unmasked, type == at::kDouble ? 1e-12 : type == at::kFloat ? 1e-5 : 1e-2);
     const auto lse = out.log_sum_exp.masked_fill(out.log_sum_exp.eq(-kInfinity), 0).sum();
@@ -458,7 +458,7 @@ TEST(Attention, TheFusedKernelKeepsThePromises) {
   for (const auto& mask : {Mask(), masks::causal(), masks::causal(masks::Align::top_left), padding, masks::causal() & padding, masks::sliding_window(3),
                            ~masks::full(), masks::allow(at::randn({2, 4, 9, 9}).gt(0))}) {
     const auto fused = random_inputs(2, 4, 2, 9, 9, 16, 16, at::kFloat), plain = random_inputs(2, 4, 2, 9, 9, 16, 16, at::kFloat);
-    const auto have = attention(fused.q, fused.k, fused.v, {.mask = mask}), want = attention(plain.q, plain.k, plain.v, {.mask = mask, .reference = true});
+    const auto have = attention(fused.q, fused.k, fused.v, {.mask = mask}), want = attention(plain.q, plain.k, plain.v, {.mask = mask, .path = AttentionPath::reference});
     expect_close(have, want, 1e-5);
     const auto have_g = gradients(have, {fused.q, fused.k, fused.v}), want_g = gradients(want, {plain.q, plain.k, plain.v});
     for (size_t i = 0; i < 3; ++i) expect_close(have_g[i], want_g[i], 1e-4);
@@ -489,7 +489,7 @@ TEST(Attention, WrongCallsAreNamed) {
   EXPECT_SAYS(attention(q, k, v, {.dropout = NAN}), "dropout is");
   EXPECT_SAYS(attention(q, k, v, {.soft_cap = -1}), "soft_cap is -1");
   EXPECT_SAYS(attention(q, k, v, {.scale = NAN}), "scale is");
-  EXPECT_SAYS(attention(q, k, v, {.score = scores::dense(f({7, 3, 5}))}), "scores::dense: bias [7, 3, 5] does not broadcast");
+  EXPECT_SAYS(attention(q, k, v, {.score = scores::dense(f({7, 3, 5}))}), "scores::dense: bias: axis H has size 7, wanted 1 or 6");
   EXPECT_SAYS(attention(q, k, v, {.score = scores::slopes(f({5}))}), "scores::slopes: wanted [H] = [6]");
   EXPECT_SAYS(attention(q, k, v, {.score = scores::bucket_table(f({32, 5}), true)}), "wanted a table [buckets, H]");
 }

@@ -63,27 +63,24 @@ Tensor softmax(const Tensor& scores, bool blind_rows) {
   return blind_rows ? at::_safe_softmax(scores, -1) : at::softmax(scores, -1);
 }
 
+// May some query see nothing at all?
+bool may_be_blind(const AttentionCall& call, const Tensor& visible) {
+  if (!call.score.is_empty()) return true;  // a bias may hold −∞
+  return visible.defined() && !visible.any(-1).all().item<bool>();
+}
+
+// May query, key or value hold NaN or infinity? (A sum that overflows is a false alarm, which only costs time.)
+bool holds_nonfinite(const AttentionCall& call) {
+  const auto finite = [](const Tensor& x) { return std::isfinite(x.detach().sum().item<double>()); };
+  return !finite(call.query) || !finite(call.key) || !finite(call.value);
+}
+
 }  // namespace
 
 Tensor spread_heads(const Tensor& x, int64_t heads) {
   const int64_t groups = x.size(1);
   if (groups == heads) return x;
   return x.unsqueeze(2).expand({x.size(0), groups, heads / groups, x.size(2), x.size(3)}).reshape({x.size(0), heads, x.size(2), x.size(3)});
-}
-
-bool may_be_blind(const AttentionCall& call, const Tensor& visible) {
-  if (!call.score.is_empty()) return true;  // a bias may hold −∞
-  return visible.defined() && !visible.any(-1).all().item<bool>();
-}
-
-bool holds_nonfinite(const AttentionCall& call) {
-  const auto finite = [](const Tensor& x) { return std::isfinite(x.detach().sum().item<double>()); };
-  return !finite(call.query) || !finite(call.key) || !finite(call.value);
-}
-
-bool is_lower_triangle(const Tensor& visible) {
-  const auto square = visible.size(0) * visible.size(1) == 1 ? visible[0][0] : Tensor();
-  return square.defined() && at::equal(square, at::ones_like(square).tril());
 }
 
 Tensor visible_of(const AttentionCall& call) {

@@ -26,13 +26,6 @@ AttentionResult reference_attention(const AttentionCall& call, const Tensor& vis
 
 // Key/value head g serves query heads g·H/G … (g+1)·H/G − 1: [b, G, S, D] -> [b, H, S, D].
 Tensor spread_heads(const Tensor& x, int64_t heads);
-// May some query see nothing at all?
-bool may_be_blind(const AttentionCall& call, const Tensor& visible);
-// May query, key or value hold NaN or infinity? (A sum that overflows is a false alarm, which only costs time.)
-bool holds_nonfinite(const AttentionCall& call);
-// Is it exactly the causal mask of T = S?
-bool is_lower_triangle(const Tensor& visible);
-
 // scores -> scores for one term, by its differentiable definition.
 Tensor define_term(const Score::Term& term, const Tensor& scores, const AttentionCall& call);
 // The same for a user's rule, element by element.

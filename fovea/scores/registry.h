@@ -21,6 +21,8 @@ struct ScoreEntry {
       bind;
   // Terms worth testing at a shape; the conformance test loops over them.
   std::function<std::vector<Score>(const AttentionShape& shape)> samples;
+  // How many tensors a term has; an encoded term with more or fewer is refused before `define` sees it.
+  size_t least_tensors = 1, most_tensors = 1;
 };
 
 struct ScoresRegistry : Registry<ScoreEntry> {

@@ -62,6 +62,12 @@ void check_relative(const Sizes& size, int64_t rank, const AttentionShape& s) {
                    "scores::relative: wanted a table [2·reach + 1, D] or [2·reach + 1, H, D] with H = ", s.H, ", D = ", s.D, ", got rank ", rank);
 }
 
+template <class Sizes>
+void check_bias(const Sizes& size, int64_t rank, const AttentionShape& s) {
+  FOVEA_CHECK_KIND(ErrorKind::kArgument, rank == 2 && size[0] == s.H && size[1] == s.D, "scores::relative: wanted a bias [H, D] = [", s.H,
+                   ", ", s.D, "], got rank ", rank);
+}
+
 at::Tensor define_relative(const Score::Term& term, const at::Tensor& scores, const at::Tensor& query, double scale, const AttentionShape& s) {
   const at::Tensor& table = term.data[0];
   check_relative(table.sizes(), table.dim(), s);
@@ -69,7 +75,10 @@ at::Tensor define_relative(const Score::Term& term, const at::Tensor& scores, co
   auto rows = table.to(scores.scalar_type());
   rows = rows.dim() == 2 ? rows.unsqueeze(0) : rows.transpose(0, 1);  // [H|1, R, D]
   auto q = query;
-  if (term.data.size() > 1) q = q + term.data[1].to(q.scalar_type()).unsqueeze(1);
+  if (term.data.size() > 1) {
+    check_bias(term.data[1].sizes(), term.data[1].dim(), s);
+    q = q + term.data[1].to(q.scalar_type()).unsqueeze(1);
+  }
   const auto products = at::matmul(q, rows.transpose(-1, -2)) * scale;  // [B, H, T, R]
   const auto distance = at::arange(s.S).unsqueeze(0) - (at::arange(s.T) + s.offset()).unsqueeze(1);
   const auto index = (distance.clamp(-reach, reach) + reach).to(scores.device());  // [T, S]
@@ -86,6 +95,7 @@ void register_scores_relative(ScoresRegistry& registry) {
   registry.add("relative", {.define = define_relative,
                             .bind = [](auto&, auto& data, double scale, auto& s) -> ScoreVisitorPtr {
                               check_relative(data[0].size, data[0].rank, s);
+                              if (data.size() > 1) check_bias(data[1].size, data[1].rank, s);
                               return std::make_shared<RelativeVisitor>(data, scale, s);
                             },
                             .samples =
@@ -93,7 +103,8 @@ void register_scores_relative(ScoresRegistry& registry) {
                                   const auto table = at::arange(7 * s.H * s.D, at::kFloat).sin().view({7, s.H, s.D});
                                   const auto bias = at::arange(s.H * s.D, at::kFloat).cos().view({s.H, s.D});
                                   return std::vector<Score>{scores::relative(table.select(1, 0)), scores::relative(table, bias)};
-                                }});
+                                },
+                            .most_tensors = 2});
 }
 
 }  // namespace fovea

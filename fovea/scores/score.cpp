@@ -73,7 +73,7 @@ Score Score::decode(std::string_view text, at::TensorList data) {
     const size_t open = text.find('(', at);
     check(open != std::string_view::npos, "wanted name(");
     const std::string name(text.substr(at, open - at));
-    scores_registry().at(name);
+    const ScoreEntry& entry = scores_registry().at(name);
     at = open + 1;
     std::vector<int64_t> numbers;
     while (!take(';')) {
@@ -82,6 +82,7 @@ Score Score::decode(std::string_view text, at::TensorList data) {
     }
     const int64_t count = number();
     check(take(')') && count >= 0 && used + size_t(count) <= data.size(), "wanted ) and enough tensors");
+    check(entry.least_tensors <= size_t(count) && size_t(count) <= entry.most_tensors, "wanted another number of tensors");
     out = out + Score::term(name, std::move(numbers), std::vector<at::Tensor>(data.begin() + used, data.begin() + used + count));
     used += size_t(count);
     check(at == text.size() || take('+'), "wanted +");

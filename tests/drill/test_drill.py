@@ -57,7 +57,8 @@ Score scores::toy() { return Score::term("toy"); }
 void register_scores_toy(ScoresRegistry& registry) {
   registry.add("toy", {.define = [](auto&, auto& scores, auto&, double, auto&) { return at::Tensor(scores); },
                        .bind = [](auto&, auto&, double, auto&) -> ScoreVisitorPtr { return std::make_shared<ToyVisitor>(); },
-                       .samples = [](auto&) { return std::vector<Score>{scores::toy()}; }});
+                       .samples = [](auto&) { return std::vector<Score>{scores::toy()}; },
+                       .least_tensors = 0});
 }""", ("fovea/scores/score.h",)),
     Toy("positions", "fovea/positions", """class ToyPositionImpl final : public PositionImpl {
  public:

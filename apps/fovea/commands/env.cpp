@@ -9,6 +9,7 @@
 #include "apps/fovea/commands/registry.h"
 #include "apps/fovea/machine.h"
 #include "apps/fovea/output.h"
+#include "fovea/kernels/dispatch.h"
 #include "fovea/attention/variants/registry.h"
 #include "fovea/masks/registry.h"
 #include "fovea/models/registry.h"
@@ -43,7 +44,12 @@ struct Env {
     out["features"] = processor_features();
     out["libtorch_isa"] = at::get_cpu_capability();
     out["threads"] = at::get_num_threads();
-    out["attention"] = nlohmann::ordered_json::array({"libtorch_fused", "reference"});  // fastest first
+    out["attention"] = nlohmann::ordered_json::array({"kernel", "reference"});  // fastest first
+    out["isa"] = isa().name;
+    out["isa_refused"] = nlohmann::ordered_json::array();
+    for (const Isa* other : all_isas())
+      if (const std::string lacks = isa_lacks(*other); !lacks.empty())
+        out["isa_refused"].push_back(other->name + (" (lacks " + lacks + ")"));
     out["models"] = models_registry().names();
     out["masks"] = masks_registry().names();
     out["scores"] = scores_registry().names();

@@ -1,0 +1,101 @@
+// The few loops that attention spends its time in, once per instruction set. Everything above them is written once.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace fovea {
+
+// A tile of scores: up to 32 queries, which lie in the lanes of a register, by up to 64 keys. Tiles are stored key by
+// key, tile[k · kTileQueries + q], so that maximum and sum of a query run down a lane and never across one.
+constexpr int64_t kTileQueries = 32, kTileKeys = 64;
+using QueryBits = uint32_t;  // one bit per query of a tile
+
+enum class Number : uint8_t { kFloat, kBFloat16 };
+
+// rows × width numbers in memory, any strides (in elements).
+struct Matrix {
+  void* data = nullptr;
+  Number type = Number::kFloat;
+  int64_t row = 0, column = 1;
+
+  Matrix at(int64_t element) const {
+    return {static_cast<char*>(data) + element * (type == Number::kFloat ? 4 : 2), type, row, column};
+  }
+  // Rows that can be read in place as f32.
+  const float* plain() const {
+    return type == Number::kFloat && column == 1 ? static_cast<const float*>(data) : nullptr;
+  }
+};
+
+// c[r][lane] (+)= Σ_i a[i · step + r · row] · b[i][lane] for r < rows, i < n, lane < lanes. Either step or row is 1.
+// Lanes are computed in whole registers: b and c have room for them. Sums start from zero and are added to c at the
+// end.
+struct Product {
+  const float* a;
+  int64_t step, row, rows;
+  const float* b;
+  int64_t b_row, lanes;
+  float* c;
+  int64_t c_row, n;
+  bool add;
+};
+
+// Dropout of a tile; see dropout.h.
+struct TileDropout {
+  uint64_t threshold = 0, seed = 0;  // threshold 0: nothing is dropped
+  float kept = 1;                    // 1 / (1 − p)
+  int64_t b = 0, h = 0, q0 = 0;
+};
+
+// What the online softmax remembers of each query of a tile.
+struct SoftmaxState {
+  float peak[kTileQueries];  // the maximum that weights are relative to; it may lag behind the true one
+  float sum[kTileQueries];
+};
+
+// One or a few queries against many keys: the dot products and the weighted sum that decoding consists of.
+struct DecodeBlock {
+  const float* query;  // [rows][width], scaled
+  int64_t rows, keys, width;
+  Matrix matrix;  // keys (or values): [keys][width], column stride 1
+  float* scores;  // [rows][kTileKeys]
+  float* output;  // [rows][width]
+  Matrix next;    // what will be read after this; row k of it is asked for while row k of `matrix` is read
+};
+
+struct Isa {
+  const char* name;
+  int lanes;
+  const char* needs;  // the processor's features, in the compiler's names, separated by blanks
+
+  void (*product)(const Product&);
+  // Rows of any type and stride -> f32 rows[r][·], `pitch` apart, times scale; columns from width to pitch become 0.
+  void (*pack)(const Matrix& from, int64_t rows, int64_t width, float scale, float* to, int64_t pitch);
+  // f32 rows -> tile[column][query], times scale; queries from `rows` to kTileQueries become 0.
+  void (*transpose)(const float* from, int64_t pitch, int64_t rows, int64_t width, float scale, float* tile);
+  // tile[column][query] · factor[query] -> rows.
+  void (*store_transposed)(const float* tile, const float* factor, int64_t rows, int64_t width, const Matrix& to);
+  void (*store)(const float* from, int64_t pitch, int64_t rows, int64_t width, const Matrix& to);
+  // −∞ where a query's bit is not set.
+  void (*hide)(float* scores, int64_t keys, const QueryBits* visible);
+  // scores -> exp(score − peak), which are added to the sums; then dropout. Where a peak rises, `output` [width][query]
+  // and the sum are brought to the new one.
+  void (*softmax)(float* scores, int64_t k0, int64_t keys, int64_t queries, const TileDropout&, SoftmaxState&,
+                  float* output, int64_t width);
+  // scores -> weights after dropout; weight_gradients -> score gradients.
+  void (*softmax_backward)(float* scores, float* weight_gradients, int64_t k0, int64_t keys, int64_t queries,
+                           const TileDropout&, const float* log_sum_exp, const float* delta);
+  // c · tanh(score / c), and the gradient through it given its result.
+  void (*soft_cap)(float* scores, int64_t keys, float cap);
+  void (*soft_cap_backward)(float* gradients, const float* capped, int64_t keys, float cap);
+  bool (*finite)(const float* from, int64_t count);
+  // scores[r][k] = query[r] · key[k].
+  void (*decode_scores)(const DecodeBlock&);
+  // scores -> weights relative to the new peak; returns the factor for what was summed before.
+  float (*decode_softmax)(float* scores, int64_t keys, float& peak, float& sum);
+  // output[r] += Σ_k scores[r][k] · value[k].
+  void (*decode_output)(const DecodeBlock&);
+};
+
+}  // namespace fovea
