@@ -1,6 +1,8 @@
 // The command: finds the verb, runs it, and turns what went wrong into one line and an exit code.
 // SPDX-License-Identifier: Apache-2.0
 #include <c10/util/Exception.h>
+#include <fcntl.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <new>
@@ -98,10 +100,18 @@ int main_with_errors(const std::vector<std::string>& arguments) {
   }
 }
 
+// A file must not get the number of a closed standard stream: messages would be written into it. Opened the wrong way
+// round, the stream still refuses.
+void occupy_closed_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(stream, F_GETFD) == -1) ::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
 }  // namespace
 }  // namespace fovea
 
 int main(int count, char** words) {
+  fovea::occupy_closed_streams();
   // A write says so instead, and destructors run: a reader that went away, a file beyond the user's limit.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);

@@ -7,6 +7,7 @@
 
 #include "fovea/base/check.h"
 #include "fovea/base/utf8.h"
+#include "fovea/io/files.h"
 #include "fovea/io/json.h"
 #include "fovea/models/pretrained.h"
 
@@ -43,7 +44,7 @@ std::vector<int64_t> ids_of(const nlohmann::json& config, const char* key) {
 void find_roles(ModelFolder& folder) {
   const nlohmann::json config = read_json(folder.path / "config.json", "model configuration");
   nlohmann::json generation = nlohmann::json::object();
-  if (fs::exists(folder.path / "generation_config.json"))
+  if (path_exists(folder.path / "generation_config.json"))
     generation = read_json(folder.path / "generation_config.json");
   const auto inside = [&](int64_t id) { return id >= 0 && id < folder.model->vocab_size(); };
   const auto first_known = [&](std::initializer_list<const char*> keys) {
@@ -62,13 +63,7 @@ void find_roles(ModelFolder& folder) {
 
 }  // namespace
 
-void check_is_model_folder(const fs::path& path) {
-  const bool run = !fs::exists(path / "config.json") && fs::exists(path / "best" / "config.json");
-  FOVEA_CHECK_INPUT(!run, path.native(), " is the folder of a training run; the model is ", (path / "best").native());
-}
-
 ModelFolder open_model_folder(const fs::path& path) {
-  check_is_model_folder(path);
   const auto begin = std::chrono::steady_clock::now();
   return as_input(path, [&] {
     ModelFolder out{path, load_pretrained_model(path), Tokenizer::load(path), {}, {}, 0};

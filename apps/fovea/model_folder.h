@@ -28,9 +28,6 @@ struct ModelFolder {
 // model's vocabulary.
 ModelFolder open_model_folder(const std::filesystem::path& path);
 
-// Error(kInput) where `path` is the folder of a training run, naming the model folder in it.
-void check_is_model_folder(const std::filesystem::path& path);
-
 // The model as one that writes; Error(kInput) for one that does not.
 GenerativeModel writing_model(const ModelFolder& folder);
 

@@ -66,8 +66,9 @@ def work(tmp_path_factory):
     (folder / "recipe.toml").write_text(RECIPE)
     (folder / "empty.txt").write_text("")
     (folder / "latin.txt").write_bytes(b"caf\xe9 au lait\n" * 50)
+    (folder / "pairs.tsv").write_text("god\tlight\nheaven\tearth\n")
     good("train", "recipe.toml", cwd=folder)
-    for name in ("truncated", "misfit", "strange", "deaf", "mute"):
+    for name in ("truncated", "misfit", "strange", "deaf", "mute", "halves", "spoilt"):
         shutil.copytree(folder / "run/best", folder / name)
     weights = (folder / "run/best/model.safetensors").read_bytes()
     (folder / "truncated/model.safetensors").write_bytes(weights[:-100])
@@ -75,6 +76,8 @@ def work(tmp_path_factory):
     edited(folder / "strange/config.json", model_type="gtp2")
     good("tokenize", "--train-bpe", "300", "text.txt", "-o", "deaf", cwd=folder)
     (folder / "mute/tokenizer.json").write_text("{")
+    edited(folder / "halves/config.json", n_head=2.5)
+    (folder / "spoilt/config.json").write_text("{")
     return folder
 
 
@@ -98,6 +101,16 @@ BAD = {
     "width and heads": ([*TRAIN, "model.width=10", "model.heads=3"], 2, "10.*3|3.*10", b""),
     "no heads": ([*TRAIN, "model.heads=0"], 2, "heads", b""),
     "unknown model": ([*TRAIN, "model.type=gtp2"], 2, 'did you mean "gpt2"', b""),
+    "no positions": ([*TRAIN, "model.positions=0"], 2, "max_positions is 0", b""),
+    "no layers": ([*TRAIN, "model.layers=0"], 2, "layers is 0", b""),
+    "negative deviation": ([*TRAIN, "model.initializer_range=-1"], 2, "initializer_range|deviation", b""),
+    "infinite deviation": ([*TRAIN, "model.initializer_range=inf"], 2, "deviation of inf", b""),
+    "small vocabulary": ([*TRAIN, "tokenizer.type=bpe", "tokenizer.vocab_size=255"], 2, "vocab_size 255", b""),
+    "pairs for a decoder": ([*TRAIN, "data.kind=pairs", "data.train=pairs.tsv", "data.validation_fraction=0"], 2,
+                            "gpt2 model reads text or lines", b""),
+    "setting longer than a file's name": ([*TRAIN, "data.tarin=" + "x" * 5000], 2, 'did you mean "data.train"', b""),
+    "no model to go on from": ([*TRAIN, "train.init=nowhere"], 3, "nowhere: no such model folder", b""),
+    "a run to go on from": ([*TRAIN, "train.init=run"], 3, "the model is run/best", b""),
     "context beyond positions": ([*TRAIN, "data.context=17"], 2, "16 positions", b""),
     "missing text": ([*TRAIN, "data.train=nowhere.txt"], 3, "nowhere.txt", b""),
     "empty text": ([*TRAIN, "data.train=empty.txt"], 3, "empty.txt.*empty", b""),
@@ -115,13 +128,18 @@ BAD = {
     "unknown architecture": (["generate", "--model", "strange", "--prompt", "a"], 3, 'strange.*did you mean "gpt2"', b""),
     "foreign tokenizer": (["generate", "--model", "deaf", "--prompt", "a"], 3, "tokenizer does not fit the model", b""),
     "spoilt tokenizer": (["generate", "--model", "mute", "--prompt", "a"], 3, "tokenizer.json", b""),
+    "half a head": (["generate", "--model", "halves", "--prompt", "a"], 3, '"n_head": wanted an integer, got .* 2.5', b""),
+    "spoilt configuration": (["generate", "--model", "spoilt", "--prompt", "a"], 3, "spoilt/config.json:1:2", b""),
+    "folder of prompts": ([*GENERATE, "--prompts", "run"], 3, "is a folder, wanted a file of prompts", b""),
     "prompt not UTF-8": (GENERATE, 3, "line 2.*byte 1", b"the\na\xff\n"),
     "prompt too long": ([*GENERATE, "--prompt", "a" * 17], 3, "17 tokens.*16 positions", b""),
     "empty prompt": ([*GENERATE, "--prompt", ""], 3, "empty", b""),
+    "too many beams": ([*GENERATE, "--prompt", "a", "--beams", "5000"], 2, "beams is 5000, wanted 1 … 4096", b""),
     "temperature": ([*GENERATE, "--prompt", "a", "--temperature=-1"], 2, "temperature", b""),
     "missing prompts": ([*GENERATE, "--prompts", "nowhere.txt"], 3, "nowhere.txt", b""),
     "eval without text": (["eval", "--model", "run/best", "--data", "nowhere.txt"], 3, "nowhere.txt", b""),
     "eval of Latin-1": (["eval", "--model", "run/best", "--data", "latin.txt"], 3, "latin.txt.*byte 3", b""),
+    "eval of pairs": (["eval", "-m", "run/best", "-d", "pairs.tsv", "--kind", "pairs"], 2, "reads text or lines", b""),
     "inspect nothing": (["inspect", "nowhere"], 3, "nowhere", b""),
     "inspect a short file": (["inspect", "truncated/model.safetensors"], 3, "truncated", b""),
     "no tokenizer": (["tokenize", "a"], 2, "--tokenizer", b""),
@@ -130,6 +148,8 @@ BAD = {
     "bad JSON": (["tokenize", "--model", "run/best", "--json-input"], 3, "line 1", b"{\n"),
     "not a JSON string": (["tokenize", "--model", "run/best", "--json-input"], 3, "wanted a JSON string", b"[1]\n"),
     "tokenizer without a place": (["tokenize", "--train-bpe", "300", "text.txt"], 2, "--out", b""),
+    "special token twice": (["tokenize", "--train-characters", "text.txt", *["--special", "<a>"] * 2, "-o", "x"], 2,
+                            "given twice", b""),
     "tokenizer to nowhere": (["tokenize", "--train-characters", "text.txt", "-o", "/proc/fovea"], 1, "/proc/fovea", b""),
     "attend without a model": (["attend", "--model", "nowhere", "a", "-o", "x.html"], 3, "nowhere", b""),
     "attend to too much": (["attend", "--model", "run/best", "a" * 17, "-o", "x.html"], 3, "16 positions", b""),
@@ -289,6 +309,9 @@ def test_inspect(work):
     assert misfit.returncode == 3 and len(json.loads(misfit.stdout)["misshaped"]) == 3
     deaf = fovea("inspect", "deaf", cwd=work)
     assert deaf.returncode == 3 and b"problem" in deaf.stdout
+    spoilt = fovea("inspect", "spoilt", "--json", cwd=work)  # a bad part does not hide the others
+    facts = json.loads(spoilt.stdout)
+    assert spoilt.returncode == 3 and len(facts["problems"]) == 1 and facts["weights"]["tensors"] and facts["tokenizer"]
 
 
 def test_tokenize(work):
@@ -329,6 +352,68 @@ def test_completion_in_bash(work):
         assert all(verb in script for verb in VERBS)
         if shutil.which(shell):
             subprocess.run([shell, "-n"], input=script.encode(), check=True)
+
+
+def test_what_is_trained_here_runs_in_transformers(work):
+    torch, transformers, tokenizers = map(pytest.importorskip, ("torch", "transformers", "tokenizers"))
+    answer = json.loads(good(*GENERATE, "--prompt", "in the", "--max-new-tokens", "8", "--json", cwd=work))
+    ids = tokenizers.Tokenizer.from_file(str(work / "run/best/tokenizer.json")).encode("in the").ids
+    assert ids == answer["prompt_tokens"]
+    model = transformers.AutoModelForCausalLM.from_pretrained(work / "run/best").eval()
+    for token, logprob in zip(answer["tokens"], answer["logprobs"]):
+        logprobs = model(torch.tensor([ids])).logits[0, -1].log_softmax(-1)
+        assert token == logprobs.argmax() and logprob == pytest.approx(logprobs[token].item(), abs=1e-5)
+        ids.append(token)
+
+
+def as_ordinary_user(*command, cwd):
+    """Root may read and write everything; without its capabilities it is a user like others."""
+    plain = ["setpriv", "--inh-caps=-all", "--bounding-set=-all"] if os.geteuid() == 0 else []
+    done = subprocess.run([*plain, COMMAND, *command], cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
+    return done.returncode, done.stderr.splitlines()[-1] if done.stderr else ""
+
+
+@pytest.mark.skipif(os.geteuid() == 0 and not shutil.which("setpriv"), reason="root without setpriv")
+def test_without_permission(work):
+    (work / "locked").mkdir()
+    shutil.copytree(work / "run", work / "locked/run", symlinks=True)
+    shutil.copytree(work / "run/best", work / "hidden")
+    before = {path: path.read_bytes() for path in (work / "locked").rglob("*") if path.is_file()}
+    for path in sorted((work / "locked").rglob("*"), reverse=True):
+        path.is_symlink() or path.chmod(0o500 if path.is_dir() else 0o400)
+    (work / "locked").chmod(0o500)
+    (work / "hidden").chmod(0)
+    writing = (["train", "recipe.toml", "train.out=locked/new"],
+               ["train", "recipe.toml", "train.out=locked/run", "train.steps=60"],
+               ["attend", "-m", "run/best", "god", "-o", "locked/x.html"],
+               ["tokenize", "--train-characters", "text.txt", "-o", "locked/new"])
+    reading = (["generate", "-m", "hidden", "-p", "god"], ["inspect", "hidden"], ["tokenize", "-t", "hidden", "god"],
+               ["eval", "-m", "run/best", "-d", "hidden/config.json"], ["train", "hidden/config.toml"])
+    try:
+        for command in writing:
+            code, message = as_ordinary_user(*command, cwd=work)
+            assert code == 1 and re.fullmatch(rf"fovea {command[0]}: locked/.*Permission denied", message), message
+        for command in reading:
+            code, message = as_ordinary_user(*command, cwd=work)
+            assert code == 1 and re.fullmatch(rf"fovea {command[0]}: hidden/.*Permission denied", message), message
+    finally:
+        for path in (work / "hidden", work / "locked", *(work / "locked").rglob("*")):
+            path.is_symlink() or path.chmod(0o700)
+    assert before == {path: path.read_bytes() for path in (work / "locked").rglob("*") if path.is_file()}
+
+
+def test_closed_streams(work):
+    """No file gets the number of a closed stream, where messages would be written into it."""
+    command = [COMMAND, "train", "recipe.toml", "train.checkpoint_every=1"]
+    for name, streams in (("mute", [2]), ("deaf", [0, 1, 2])):
+        subprocess.run([*command, f"train.out={name}-run"], cwd=work, env=ENVIRONMENT, timeout=120,
+                       stdout=subprocess.DEVNULL, preexec_fn=lambda: [os.close(stream) for stream in streams])
+        assert losses(work / f"{name}-run") == losses(work / "run")
+        weights = [(work / run / "last/model.safetensors").read_bytes() for run in ("run", f"{name}-run")]
+        assert weights[0] == weights[1]
+    done = subprocess.run([COMMAND, "env"], stderr=subprocess.PIPE, env=ENVIRONMENT, timeout=60,
+                          preexec_fn=lambda: os.close(1))
+    assert done.returncode == 1 and b"standard output" in done.stderr
 
 
 @pytest.mark.skipif(not pathlib.Path("/dev/full").exists(), reason="no /dev/full")

@@ -39,7 +39,7 @@ struct Attend {
     const GenerativeModel model = writing_model(folder);
     FOVEA_CHECK_CONFIG(target.empty() || model->has_encoder(), "--target is for an encoder-decoder; this is a ",
                        model->type());
-    const std::vector<int64_t> ids = prompt_ids(folder, text, "the text");
+    const std::vector<int64_t> ids = prompt_ids(folder, text, "TEXT");
     const c10::InferenceMode inference;
     const AttentionRecord record =
         model->has_encoder() ? watch_both(folder, *model, ids) : watch_one(folder, *model, ids);

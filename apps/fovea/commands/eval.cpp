@@ -54,7 +54,8 @@ struct Eval {
     const auto result = evaluate(*folder.model, *measured.data, StopSignals::wanted);
     if (!result) return kExitInterrupted;
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    FOVEA_CHECK_KIND(ErrorKind::kDiverged, std::isfinite(result->loss), folder_path, ": the loss is ", result->loss);
+    FOVEA_CHECK_KIND(ErrorKind::kDiverged, std::isfinite(result->loss), folder_path, ": the loss is ",
+                     std::abs(result->loss));
     show(*result, measured, seconds);
     return 0;
   }

@@ -65,7 +65,8 @@ struct Generate {
     if (drawn && !quiet) tell("seed " + std::to_string(options.seed));
 
     if (!prompts.empty()) {
-      for (const std::string& text : prompts) write_batch(folder, *model, {{text, "--prompt", {}}});
+      for (const std::string& text : prompts)
+        if (!StopSignals::wanted()) write_batch(folder, *model, {{text, "--prompt", {}}});
     } else if (!prompts_file.empty()) {
       write_file_prompts(folder, *model);
     } else {
@@ -79,7 +80,7 @@ struct Generate {
   }
 
   void write_file_prompts(const ModelFolder& folder, const GenerativeModelImpl& model) {
-    const std::string text = read_text(prompts_file, "prompts");
+    const std::string text = read_text(prompts_file, "file of prompts");
     std::istringstream lines(text);
     std::vector<Prompt> batch;
     int64_t number = 0;
@@ -99,7 +100,8 @@ struct Generate {
     const bool stream = !json && batch.size() == 1 && options.beams == 1;
     if (stream) show_prompt(model, batch[0]);
 
-    const StopSignals catch_signals;
+    std::optional<StopSignals> catch_signals;
+    if (options.beams == 1) catch_signals.emplace();  // a beam search is not asked between its steps: a signal ends it
     const GenerateResult result = run_model(folder, model, ids, [stream](int64_t, std::string_view text) {
       if (stream) {
         output().write(text);

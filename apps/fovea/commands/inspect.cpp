@@ -7,11 +7,11 @@
 
 #include "apps/fovea/commands/registry.h"
 #include "apps/fovea/exit_codes.h"
-#include "apps/fovea/model_folder.h"
 #include "apps/fovea/output.h"
 #include "apps/fovea/terminal.h"
 #include "fovea/base/check.h"
 #include "fovea/base/utf8.h"
+#include "fovea/io/files.h"
 #include "fovea/io/json.h"
 #include "fovea/models/pretrained.h"
 #include "fovea/models/registry.h"
@@ -55,7 +55,9 @@ Json describe_model(const fs::path& folder, const SafetensorsFolder& weights, Js
   Json problems = Json::array();
   Model model;
   try {
-    model = make_model(read_json(folder / "config.json", "model configuration"));
+    const auto config = read_json(folder / "config.json", "model configuration");
+    out["config"] = Json(config);
+    model = make_model(config);
     const LoadReport report = load_weights(*model, weights);
     out["model"] = {{"type", model->type()},
                     {"parameters", model->parameter_count()},
@@ -68,7 +70,8 @@ Json describe_model(const fs::path& folder, const SafetensorsFolder& weights, Js
   } catch (const Error& error) {
     problems.push_back(error.what());
   }
-  if (!fs::exists(folder / "tokenizer.json") && !fs::exists(folder / "vocab.json")) return problems;
+  const auto has = [&](const char* name) { return path_exists(folder / name); };
+  if (!has("tokenizer.json") && !has("vocab.json") && !has("vocab.txt")) return problems;
   try {
     const Tokenizer tokenizer = Tokenizer::load(folder);
     out["tokenizer"] = {{"vocab_size", tokenizer.vocab_size()}, {"end_id", tokenizer.end_id()}};
@@ -128,18 +131,14 @@ struct Inspect {
   }
 
   int run() {
-    FOVEA_CHECK_INPUT(fs::exists(path), path, ": no such folder or file");
-    const bool folder = fs::is_directory(path);
-    if (folder) check_is_model_folder(path);
+    FOVEA_CHECK_INPUT(path_exists(path), path, ": no such folder or file");
+    const bool folder = is_folder(path);
+    if (folder) check_model_folder(path);
     const SafetensorsFolder weights(path);
     Json facts;
     facts["path"] = path;
     facts["weights"] = describe_weights(weights);
-    if (folder) {
-      facts["problems"] = describe_model(path, weights, facts);
-      if (fs::exists(fs::path(path) / "config.json"))
-        facts["config"] = Json(read_json(fs::path(path) / "config.json", "model configuration"));
-    }
+    if (folder) facts["problems"] = describe_model(path, weights, facts);
     if (json)
       output().line(facts.dump(-1, ' ', false, Json::error_handler_t::replace));
     else

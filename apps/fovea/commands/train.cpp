@@ -11,6 +11,7 @@
 #include "apps/fovea/signals.h"
 #include "apps/fovea/terminal.h"
 #include "fovea/base/check.h"
+#include "fovea/io/files.h"
 #include "fovea/io/toml.h"
 #include "fovea/train/parts.h"
 #include "fovea/train/trainer.h"
@@ -27,8 +28,11 @@ class Watcher : public TrainObserver {
  public:
   Watcher(const TrainOptions& options, bool quiet) : options_(options), progress_(quiet) {}
 
-  void started(int64_t step, int64_t) override {
-    if (step > 0) progress_.note(detail::concat("going on from step ", step, " of ", options_.train.out));
+  void started(int64_t step, int64_t steps) override {
+    if (step >= steps)
+      progress_.note(detail::concat(options_.train.out, " has all its ", steps, " steps"));
+    else if (step > 0)
+      progress_.note(detail::concat("going on from step ", step, " of ", options_.train.out));
   }
 
   void stepped(const StepReport& report) override {
@@ -87,13 +91,14 @@ struct Train {
     TomlConfig toml;
     std::string config;
     for (const std::string& word : words) {
-      if (word.find('=') != std::string::npos && !fs::exists(word)) continue;
+      std::error_code ignored;  // a long setting is no name of a file
+      if (word.find('=') != std::string::npos && !fs::exists(word, ignored)) continue;
       FOVEA_CHECK_CONFIG(config.empty(), "two configurations, ", config, " and ", word, "; settings are key=value");
       config = word;
     }
     FOVEA_CHECK_CONFIG(!config.empty() || dump_config, "no configuration: fovea train CONFIG [key=value …]");
     if (!config.empty())
-      toml = TomlConfig::read(fs::is_directory(config) ? fs::path(config) / "config.toml" : fs::path(config));
+      toml = TomlConfig::read(is_folder(config) ? fs::path(config) / "config.toml" : fs::path(config));
     for (const std::string& word : words)
       if (word != config) toml.override_with(word);
     TrainOptions out;
@@ -108,7 +113,7 @@ struct Train {
     if (dump_config) return output().write(dump_toml(options)), 0;
     const std::string name = fs::path(options.train.out).lexically_normal().filename().native();
     if (resume)
-      FOVEA_CHECK_CONFIG(options.train.existing == "resume" && fs::exists(fs::path(options.train.out) / "last"),
+      FOVEA_CHECK_CONFIG(options.train.existing == "resume" && path_exists(fs::path(options.train.out) / "last"),
                          "--resume: there is no run to go on with in ", options.train.out);
     if (!quiet) show_log("train");
     const StopSignals catch_signals;
@@ -147,9 +152,11 @@ struct Train {
       if (result.best_bits_per_character) out["best_bits_per_character"] = *result.best_bits_per_character;
       return output().json(out);
     }
-    if (result.end == TrainEnd::kInterrupted)
+    if (result.end == TrainEnd::kInterrupted) {
+      if (quiet) return;
       return tell(detail::concat("stopped at step ", result.step, "; saved ", folder.native(),
                                  "; the same command goes on from there"));
+    }
     std::string quality;
     if (result.best_bits_per_character)
       quality = " (validation " + bits_text(*result.best_bits_per_character) + ")";
