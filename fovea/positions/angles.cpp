@@ -4,6 +4,8 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/pow.h>
 
+#include <cmath>
+
 #include "fovea/base/check.h"
 #include "fovea/base/nearest.h"
 
@@ -16,6 +18,7 @@ constexpr int64_t kTabulated = 2048;
 
 Angles::Angles(int64_t n, double base, std::vector<Arrange> arrange, int64_t max_positions)
     : arrange_(std::move(arrange)), tabulated_(max_positions > 0 ? std::min(max_positions, kTabulated) : kTabulated) {
+  FOVEA_CHECK_CONFIG(base > 0 && std::isfinite(base), "positions: base is ", base, ", wanted a number above 0");
   frequencies_ = at::pow(base, at::arange(0, n, 2, at::kDouble) / double(-n));
   tables_ = compute(at::arange(tabulated_, at::kLong), at::kFloat);
 }

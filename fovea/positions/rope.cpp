@@ -41,6 +41,8 @@ Tensor regroup(const Tensor& rows, int64_t heads, int64_t width, at::IntArrayRef
                    "rope: ", rows.size(0), " rows do not split into ", heads, " heads");
   const Tensor by_head = rows.unflatten(0, {heads, rows.size(0) / heads});  // [heads, D, …]
   if (width == 0) width = by_head.size(1);
+  FOVEA_CHECK_KIND(ErrorKind::kArgument, width > 0 && width % 2 == 0 && width <= by_head.size(1),
+                   "rope: rotary width is ", width, ", wanted an even number up to the head width ", by_head.size(1));
   const Tensor turning = by_head.slice(1, 0, width).unflatten(1, pairs).transpose(1, 2).flatten(1, 2);
   return at::cat({turning, by_head.slice(1, width)}, 1).flatten(0, 1);  // [heads · D, …]
 }

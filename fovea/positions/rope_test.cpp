@@ -122,6 +122,15 @@ TEST(Rope, Errors) {
   EXPECT_NE(
       error_of([] { make_position("rope", {.head_width = 4, .layout = "halve"}); }).find("did you mean \"halves\""),
       std::string::npos);
+  for (const double base : {0.0, -1.0, double(NAN), double(INFINITY)})
+    for (const char* name : {"rope", "sinusoidal"})
+      EXPECT_NE(error_of([&] { make_position(name, {.width = 4, .head_width = 4, .base = base}); }).find("base is "),
+                std::string::npos);
+  for (const int64_t width : {-2, 3, 6})
+    EXPECT_NE(error_of([&] {
+                rope::interleaved_to_halves(torch::ones({8, 3}), 2, width);
+              }).find("rotary width is "),
+              std::string::npos);
   const auto rope = make_position("rope", {.head_width = 4});
   const auto wrong = torch::ones({1, 1, 1, 8});
   EXPECT_NE(error_of([&] { rope->rotate(wrong, wrong, Positions(0)); }).find("made for 4"), std::string::npos);
