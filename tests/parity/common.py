@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs the parity program on tensors and compares what comes back."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """GPT-2 against transformers, live: logits, loss, every gradient, decoding, greedy text, a training curve, and back."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Our tokenizers against the `tokenizers` package: the same tokenizer.json, over a thousand ugly texts, equal output."""
 
 import functools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The original Transformer against torch.nn.Transformer with the same weights: logits, loss and every gradient."""
 
 import json

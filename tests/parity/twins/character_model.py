@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The demo's model as one writes it plainly in PyTorch: the peer of ./bench. As a program it answers words on stdin with
 seconds, like benchmarks/model_bench.cpp."""
 
