@@ -3,7 +3,7 @@
 
     tools/check_headers.py [BUILD_DIR]      (default build/release, which must be configured)
 
-A header gets the flags of its own room, so that a room without LibTorch cannot include it by accident.
+A header gets the flags of its own source or room, so that one without LibTorch cannot include it by accident.
 """
 import concurrent.futures
 import json
@@ -47,12 +47,14 @@ def header_checks(build):
     """[(header's name, command, source to feed on standard input)] for all headers, written and generated."""
     with open(build / "compile_commands.json", encoding="utf-8") as file:
         entries = json.load(file)
-    by_room, library = {}, None
+    flags_for, library = {}, None  # by name without suffix, by room
     for entry in entries:
         for source in sources_of(entry):
             if source.is_relative_to(ROOT / "fovea") and not source.stem.endswith("_test"):
                 flags = flags_of(entry["command"])
-                by_room.setdefault(source.relative_to(ROOT).parts[1], flags)
+                name = source.relative_to(ROOT)
+                flags_for[name.with_suffix("")] = flags
+                flags_for.setdefault(name.parts[1], flags)
                 if library is None or len(flags) > len(library):  # the most flags: those with LibTorch
                     library = flags
     if library is None:
@@ -61,7 +63,7 @@ def header_checks(build):
     for base in (ROOT, build / "generated"):
         for path in sorted(base.glob("fovea/**/*.h")):
             name = path.relative_to(base)
-            flags = by_room.get(name.parts[1], library)
+            flags = flags_for.get(name.with_suffix("")) or flags_for.get(name.parts[1], library)
             # Included twice: a missing include guard shows too.
             source = f'#include "{name}"\n#include "{name}"\n'
             checks.append((str(name), [*flags, f"-I{base}", "-fsyntax-only", "-x", "c++", "-"], source))
