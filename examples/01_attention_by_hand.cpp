@@ -1,5 +1,6 @@
 // Scaled dot-product attention (Vaswani et al. 2017, equation 1) step by step on three tiny tokens, and why the scores
-// are divided by √d: without that the softmax saturates and its gradient dies. SPDX-License-Identifier: Apache-2.0
+// are divided by √d: without that the softmax saturates and its gradient dies.
+// SPDX-License-Identifier: Apache-2.0
 #include <fovea/fovea.h>
 
 #include <array>

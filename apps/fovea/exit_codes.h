@@ -1,5 +1,6 @@
 // How a verb ends: 0 done, 1 failed, 2 usage or configuration, 3 bad input or checkpoint, 4 diverged, 130 interrupted.
-// Errors bring their own (fovea/base/error.h). SPDX-License-Identifier: Apache-2.0
+// Errors bring their own (fovea/base/error.h).
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 namespace fovea {

@@ -1,4 +1,5 @@
-// The verbs, from the files in commands/. SPDX-License-Identifier: Apache-2.0
+// The verbs, from the files in commands/.
+// SPDX-License-Identifier: Apache-2.0
 #include "apps/fovea/commands/registry.h"
 
 namespace fovea {

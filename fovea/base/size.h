@@ -1,9 +1,10 @@
-// Whether a model of a given size can be at all. SPDX-License-Identifier: Apache-2.0
+// Whether a model of a given size can be at all.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 namespace fovea {
 
-// Before parameters are made: Error(kConfig) `stack: 1.2e+12 parameters need 4800 GB, this machine has 24 GB`, where a
+// Before parameters are made: Error(kConfig) `stack: 1.2e+12 parameters need 4800 GB of memory, this machine has 24 GB`, where a
 // mistyped size would end the process instead. `count` is a lower bound; a double, so that no product of sizes overflows.
 void check_parameters(const char* what, double count);
 

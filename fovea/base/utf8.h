@@ -1,5 +1,6 @@
 // UTF-8, strictly: validation with the position of the first bad byte, decoding, and cutting a stream at whole
-// characters. SPDX-License-Identifier: Apache-2.0
+// characters.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,6 @@
 // Where batches come from: a dataset maps (epoch, index) to a batch, a loader walks through it and remembers two
-// integers. SPDX-License-Identifier: Apache-2.0
+// integers.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,8 @@
 // Takes one token among the candidates that the rules left: the best, or one drawn with a generator of its own.
 //
 // A row's draws depend on its seed and on how many tokens it has written, on nothing else: not on its batch mates, not
-// on LibTorch's generator. SPDX-License-Identifier: Apache-2.0
+// on LibTorch's generator.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

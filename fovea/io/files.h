@@ -1,7 +1,8 @@
 // Files and folders: whole reads, memory maps, and writes that either happen completely or not at all.
 //
 // Errors name the path. What the user named but does not exist, or is of the wrong kind, is Error(kInput); a full disk,
-// a missing permission or a failing device is Error(kSystem). SPDX-License-Identifier: Apache-2.0
+// a missing permission or a failing device is Error(kSystem).
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

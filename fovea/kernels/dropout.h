@@ -4,7 +4,8 @@
 // Philox-4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011) gives 128 bits for 16
 // neighbouring keys: word (k / 4) mod 4, rotated left by 8 · (k mod 4), is compared as a whole with p · 2³², so p is
 // not rounded to eight bits. The four decisions of one word share bits, but their leading bytes, which decide, are
-// independent. SPDX-License-Identifier: Apache-2.0
+// independent.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

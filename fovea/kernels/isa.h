@@ -90,6 +90,9 @@ struct Isa {
   void (*soft_cap)(float* scores, int64_t keys, float cap);
   void (*soft_cap_backward)(float* gradients, const float* capped, int64_t keys, float cap);
   bool (*finite)(const float* from, int64_t count);
+  // GELU by tanh: x / (1 + e⁻²ᵘ), u = √(2/π) · (x + 0.044715 x³); and its gradient.
+  void (*gelu)(const float* x, float* y, int64_t count);
+  void (*gelu_backward)(const float* x, const float* gradient, float* out, int64_t count);
   // scores[r][k] = query[r] · key[k].
   void (*decode_scores)(const DecodeBlock&);
   // scores -> weights relative to the new peak; returns the factor for what was summed before.

@@ -3,7 +3,8 @@
 // set's code into another's.
 //
 // A vector type `V` is Lanes<n> below, written in the compiler's own vectors, with what an instruction set does better
-// replaced. SPDX-License-Identifier: Apache-2.0
+// replaced.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "fovea/kernels/isa.h"
@@ -404,6 +405,51 @@ struct Loops {
       const F t = V::load(capped + i) / cap;
       V::store(gradients + i, V::load(gradients + i) * (1.0f - t * t));
     }
+  }
+
+  // ---- GELU --------------------------------------------------------------------------------------------------------
+
+  static constexpr float kTwiceSqrt = 1.59576912f, kCubic = 0.044715f;  // 2 · √(2/π)
+
+  // e⁻²ᵘ; GELU's gate is 1 / (1 + e⁻²ᵘ).
+  [[gnu::always_inline]] static inline F gate_exponential(F x) {
+    const F twice_u = x * (x * x * kCubic + 1.0f) * kTwiceSqrt;
+    return exp2(V::max(V::set(-126.0f), twice_u * kLog2E) * -1.0f);
+  }
+  // Further out the gate is 0 or 1.
+  [[gnu::always_inline]] static inline F within_gate(F x) {
+    return V::max(V::set(-12.0f), V::max(V::set(-12.0f), x) * -1.0f) * -1.0f;
+  }
+
+  template <class F1>
+  [[gnu::always_inline]] static inline void for_each_vector(int64_t count, const F1& f) {
+    int64_t i = 0;
+    for (; i + W <= count; i += W) f(i, W);
+    if (i < count) f(i, count - i);
+  }
+  static F load_some(const float* p, int64_t n) {
+    if (n == W) return V::load(p);
+    F x = {};
+    __builtin_memcpy(&x, p, uint64_t(n) * sizeof(float));
+    return x;
+  }
+  static void store_some(float* p, F x, int64_t n) {
+    if (n == W) return V::store(p, x);
+    __builtin_memcpy(p, &x, uint64_t(n) * sizeof(float));
+  }
+
+  static void gelu(const float* x, float* y, int64_t count) {
+    for_each_vector(count, [&](int64_t i, int64_t n) {
+      const F v = load_some(x + i, n);
+      store_some(y + i, v < -12.0f ? F{} : v / (1.0f + gate_exponential(within_gate(v))), n);
+    });
+  }
+  static void gelu_backward(const float* x, const float* gradient, float* out, int64_t count) {
+    for_each_vector(count, [&](int64_t i, int64_t n) {
+      const F v = within_gate(load_some(x + i, n)), e = gate_exponential(v), gate = 1.0f / (1.0f + e);
+      const F slope = gate + v * gate * (e * gate) * (v * v * (3 * kCubic) + 1.0f) * kTwiceSqrt;  // e · gate = 1 − gate
+      store_some(out + i, load_some(gradient + i, n) * slope, n);
+    });
   }
 };
 

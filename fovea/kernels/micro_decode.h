@@ -1,5 +1,6 @@
 // The loops of decoding, and the table of all loops for a vector type. As in micro.h, all names are local to the file
-// that includes this one. SPDX-License-Identifier: Apache-2.0
+// that includes this one.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <type_traits>
@@ -168,6 +169,8 @@ struct DecodeLoops : Loops<V> {
             Base::soft_cap,
             Base::soft_cap_backward,
             Base::finite,
+            Base::gelu,
+            Base::gelu_backward,
             decode_scores,
             decode_softmax,
             decode_output};

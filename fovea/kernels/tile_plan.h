@@ -1,5 +1,6 @@
 // Which tiles of scores a mask leaves to compute: per tile of queries the list of tiles of keys that hold something
-// visible. Made once for all heads (and batches) that a rule does not tell apart. SPDX-License-Identifier: Apache-2.0
+// visible. Made once for all heads (and batches) that a rule does not tell apart.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <memory>

@@ -9,13 +9,13 @@
 #include <ATen/ops/tanh.h>
 
 #include "fovea/base/registry.h"
+#include "fovea/ops/gelu.h"
 
 namespace fovea {
 namespace {
 
 using at::Tensor;
 
-Tensor gelu_tanh(const Tensor& x) { return at::gelu(x, "tanh"); }
 Tensor silu(const Tensor& x) { return at::silu(x); }
 
 const Registry<Activation>& activations() {

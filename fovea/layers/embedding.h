@@ -1,5 +1,6 @@
 // Token embedding: a table of one row per token, and the output projection tied to it (Vaswani et al. 2017,
-// section 3.4). SPDX-License-Identifier: Apache-2.0
+// section 3.4).
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "fovea/layers/module.h"

@@ -1,5 +1,6 @@
 // What every model offers: its configuration, its tensor names in Hugging Face's words, its loss; and for those that
-// write, logits with a cache. SPDX-License-Identifier: Apache-2.0
+// write, logits with a cache.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <torch/nn/module.h>

@@ -1,7 +1,8 @@
 // The operators that other languages see: torch.ops.load_library("libfovea.so"), then torch.ops.fovea.attention(…).
 //
 // Masks and scores travel as an encoded description (Mask::encode, Score::encode) and a list of their tensors, so that
-// every learned table is an input that autograd sees. SPDX-License-Identifier: Apache-2.0
+// every learned table is an input that autograd sees.
+// SPDX-License-Identifier: Apache-2.0
 #include <ATen/Functions.h>
 #include <ATen/autocast_mode.h>
 #include <torch/csrc/autograd/autograd.h>

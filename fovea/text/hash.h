@@ -1,5 +1,6 @@
 // Hashing for the tables of this room: short strings and pairs of ids. Not for hostile keys: tables grow with their
-// file, not with input. SPDX-License-Identifier: Apache-2.0
+// file, not with input.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

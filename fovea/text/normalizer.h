@@ -1,5 +1,6 @@
 // What changes text before it is cut: Unicode forms, case, blanks. A normaliser is an added file: derive, write a
-// reader, and name it in components.cpp. SPDX-License-Identifier: Apache-2.0
+// reader, and name it in components.cpp.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <memory>

@@ -1,4 +1,5 @@
-// The matcher; pattern_parser.cpp builds its program. SPDX-License-Identifier: Apache-2.0
+// The matcher; pattern_parser.cpp builds its program.
+// SPDX-License-Identifier: Apache-2.0
 #include "fovea/text/pattern.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Compiles a pattern's tree, back to front, into the matcher's steps. SPDX-License-Identifier: Apache-2.0
+// Compiles a pattern's tree, back to front, into the matcher's steps.
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <optional>
 #include <utility>

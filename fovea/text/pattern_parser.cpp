@@ -1,4 +1,5 @@
-// Reads a pattern into a tree. // SPDX-License-Identifier: Apache-2.0
+// Reads a pattern into a tree. //
+// SPDX-License-Identifier: Apache-2.0
 #include <optional>
 #include <utility>
 

@@ -1,4 +1,5 @@
-// A pipeline from the sections of tokenizer.json, checked as a whole, and back. SPDX-License-Identifier: Apache-2.0
+// A pipeline from the sections of tokenizer.json, checked as a whole, and back.
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
 #include <set>

@@ -1,5 +1,6 @@
 // What cuts text into the words that a model sees one at a time. A pre-tokenizer is an added file: derive, write a
-// reader, and name it in components.cpp. SPDX-License-Identifier: Apache-2.0
+// reader, and name it in components.cpp.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <functional>

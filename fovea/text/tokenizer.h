@@ -5,7 +5,8 @@
 //   std::string text = tokenizer.decode(ids);
 //
 // What a file asks for and we do not have is an error that names it; nothing is done "nearly". Text that is not UTF-8
-// is Error(kInput) with the position of the bad byte. SPDX-License-Identifier: Apache-2.0
+// is Error(kInput) with the position of the bad byte.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // tokenizer.json in memory: small sections as JSON, the two large tables (vocabulary, merges) as vectors, read in one
-// pass. SPDX-License-Identifier: Apache-2.0
+// pass.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

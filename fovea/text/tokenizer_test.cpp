@@ -1,4 +1,5 @@
-// Tokenizers written out by hand, ids worked out by hand. SPDX-License-Identifier: Apache-2.0
+// Tokenizers written out by hand, ids worked out by hand.
+// SPDX-License-Identifier: Apache-2.0
 #include "fovea/text/tokenizer.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,6 @@
 // Tokenizers made from text. Both are saved as a tokenizer.json that the Python package `tokenizers` loads and encodes
-// with equally. SPDX-License-Identifier: Apache-2.0
+// with equally.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

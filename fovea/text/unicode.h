@@ -1,5 +1,6 @@
 // Properties of code points, as far as tokenizers ask for them. General categories come from utf8proc (Unicode 15 in
-// 2.8): characters assigned later count as unassigned. SPDX-License-Identifier: Apache-2.0
+// 2.8): characters assigned later count as unassigned.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <utf8proc.h>

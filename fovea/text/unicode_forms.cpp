@@ -1,5 +1,6 @@
 // Unicode normalisation forms (UAX 15) that keep track of where each character came from. Decomposition, combining
-// classes and compositions are utf8proc's; order and bookkeeping are ours. SPDX-License-Identifier: Apache-2.0
+// classes and compositions are utf8proc's; order and bookkeeping are ours.
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <vector>
 

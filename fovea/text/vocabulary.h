@@ -1,4 +1,5 @@
-// Token strings and their ids, both ways. SPDX-License-Identifier: Apache-2.0
+// Token strings and their ids, both ways.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

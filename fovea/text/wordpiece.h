@@ -1,5 +1,6 @@
 // WordPiece, BERT's model: the longest token that starts a word, then the longest that goes on ("##ing"), and so on; a
-// word that cannot be covered is unknown as a whole. SPDX-License-Identifier: Apache-2.0
+// word that cannot be covered is unknown as a whole.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>

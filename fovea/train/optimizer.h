@@ -1,5 +1,6 @@
 // AdamW (Loshchilov & Hutter 2019) by LibTorch's fused step, with decay groups, clipping by global norm and a state
-// that is saved by parameter name. SPDX-License-Identifier: Apache-2.0
+// that is saved by parameter name.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <torch/nn/module.h>

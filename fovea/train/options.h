@@ -1,5 +1,6 @@
 // A training recipe: every setting with its default, listed once. TOML files, dotted overrides and --dump-config visit
-// it. SPDX-License-Identifier: Apache-2.0
+// it.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

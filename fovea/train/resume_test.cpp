@@ -1,5 +1,6 @@
 // A run stopped and resumed equals one that never stopped, bit for bit: by a flag, by an error, by kill -9 at any
-// moment. SPDX-License-Identifier: Apache-2.0
+// moment.
+// SPDX-License-Identifier: Apache-2.0
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>

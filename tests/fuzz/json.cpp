@@ -1,4 +1,5 @@
-// The JSON reader: what it accepts is written and read to the same value. SPDX-License-Identifier: Apache-2.0
+// The JSON reader: what it accepts is written and read to the same value.
+// SPDX-License-Identifier: Apache-2.0
 #include "fovea/io/json.h"
 
 #include <nlohmann/json.hpp>

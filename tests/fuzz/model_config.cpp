@@ -1,4 +1,5 @@
-// config.json, up to the model it describes. SPDX-License-Identifier: Apache-2.0
+// config.json, up to the model it describes.
+// SPDX-License-Identifier: Apache-2.0
 #include <nlohmann/json.hpp>
 
 #include "fovea/io/json.h"

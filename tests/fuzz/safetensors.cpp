@@ -1,4 +1,5 @@
-// One safetensors file, and every tensor in it. SPDX-License-Identifier: Apache-2.0
+// One safetensors file, and every tensor in it.
+// SPDX-License-Identifier: Apache-2.0
 #include "fovea/io/safetensors.h"
 
 #include <ATen/ATen.h>

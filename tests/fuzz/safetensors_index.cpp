@@ -1,4 +1,5 @@
-// The index of a folder of shards, beside shards that are good. SPDX-License-Identifier: Apache-2.0
+// The index of a folder of shards, beside shards that are good.
+// SPDX-License-Identifier: Apache-2.0
 #include <ATen/ATen.h>
 
 #include "fovea/io/files.h"

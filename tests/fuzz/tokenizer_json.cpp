@@ -1,4 +1,5 @@
-// tokenizer.json: trained here, and by hand with one of each component. SPDX-License-Identifier: Apache-2.0
+// tokenizer.json: trained here, and by hand with one of each component.
+// SPDX-License-Identifier: Apache-2.0
 #include "fovea/text/training.h"
 #include "tests/fuzz/tokens.h"
 

@@ -1,4 +1,5 @@
-// What both fuzz programs of tokenizers ask of one that was accepted. SPDX-License-Identifier: Apache-2.0
+// What both fuzz programs of tokenizers ask of one that was accepted.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "fovea/text/tokenizer.h"

@@ -1,4 +1,5 @@
-// BERT's older folder: vocab.txt and, behind a line of %, tokenizer_config.json. SPDX-License-Identifier: Apache-2.0
+// BERT's older folder: vocab.txt and, behind a line of %, tokenizer_config.json.
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/fuzz/tokens.h"
 
 namespace fovea::fuzz {

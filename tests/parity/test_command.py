@@ -117,7 +117,7 @@ BAD = {
     "text not UTF-8": ([*TRAIN, "data.train=latin.txt"], 3, "latin.txt.*byte 3", b""),
     "unwritable run": ([*TRAIN, "train.out=/proc/fovea/run"], 1, "/proc/fovea", b""),
     "run on a file": ([*TRAIN, "train.out=text.txt"], 2, "text.txt is a file", b""),
-    "no memory": ([*TRAIN, "model.width=4000000"], 1, "memory", b""),
+    "no memory": ([*TRAIN, "model.width=4000000"], 2, "memory", b""),
     "another run": (["train", "recipe.toml", "model.width=32"], 2, "another recipe.*model.width", b""),
     "nothing to resume": ([*TRAIN, "--resume"], 2, "no run to go on with", b""),
     "diverged": ([*TRAIN, "train.out=diverged", "optim.learning_rate=1e30", "optim.clip=0"], 4, "step", b""),

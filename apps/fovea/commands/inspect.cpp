@@ -1,5 +1,6 @@
 // `fovea inspect`: what a model folder or a safetensors file holds, and whether configuration, weights and tokenizer
-// fit. SPDX-License-Identifier: Apache-2.0
+// fit.
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>

@@ -1,5 +1,6 @@
 // What changes the arithmetic of attention, not its mask: softmax, and approximations of it that may have weights of
-// their own. SPDX-License-Identifier: Apache-2.0
+// their own.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <torch/nn/module.h>
