@@ -20,9 +20,9 @@ struct AttentionCase {
   Mask (*mask)(const AttentionShape&) = nullptr;
   Score (*score)(const AttentionShape&) = nullptr;
   double dropout = 0;
-  bool is_causal = false;     // PyTorch has a word for this mask
-  double query_factor = 1;    // peaked scores
-  bool learned = false;       // the score's tensors want a gradient
+  bool is_causal = false;   // PyTorch has a word for this mask
+  double query_factor = 1;  // peaked scores
+  bool learned = false;     // the score's tensors want a gradient
 };
 
 // [B, H, T, D] views of [B, T, H, D] storage.
@@ -31,7 +31,9 @@ inline Tensor random_heads(int64_t b, int64_t heads, int64_t rows, int64_t width
 }
 
 inline Tensor lengths(int64_t batch, int64_t most, double least_share) {
-  return at::linspace(least_share * double(most), double(most), batch, at::kDouble).to(at::kLong).clamp(std::min<int64_t>(1, most), most);
+  return at::linspace(least_share * double(most), double(most), batch, at::kDouble)
+      .to(at::kLong)
+      .clamp(std::min<int64_t>(1, most), most);
 }
 
 // Blocks of 64: neighbours, two global blocks, three random ones a row (Zaheer et al. 2020).
@@ -65,10 +67,13 @@ inline Mask tree(const AttentionShape&) {
   return masks::rule([](int64_t, int64_t, int64_t q, int64_t k) { return k <= q && (k == 0 || ((q - k) & 3) != 3); });
 }
 inline Score t5(const AttentionShape& s) { return scores::bucket_table(at::randn({32, s.H}), true); }
-inline Score alibi(const AttentionShape& s) { return scores::slopes(at::exp2(-8.0 * at::arange(1, s.H + 1, at::kFloat) / s.H)); }
+inline Score alibi(const AttentionShape& s) {
+  return scores::slopes(at::exp2(-8.0 * at::arange(1, s.H + 1, at::kFloat) / s.H));
+}
 inline Score head_bias(const AttentionShape& s) { return scores::dense(at::randn({s.H, s.T, s.S})); }
 inline Score distance(const AttentionShape& s) {
-  return scores::add({{"strength", at::full({s.H}, 0.01)}}, [](auto p, int64_t, int64_t h, int64_t q, int64_t k) { return p[0][h] * float(k - q); });
+  return scores::add({{"strength", at::full({s.H}, 0.01)}},
+                     [](auto p, int64_t, int64_t h, int64_t q, int64_t k) { return p[0][h] * float(k - q); });
 }
 
 inline const std::vector<AttentionCase>& attention_cases() {
@@ -84,7 +89,10 @@ inline const std::vector<AttentionCase>& attention_cases() {
       {"llama-train", {1, 32, 8, 2048, 2048, 128, 128}, true, causal, nullptr, 0, true},
       {"gpt2-decode", {1, 12, 12, 1, 1024, 64, 64}},
       {"llama-decode-8k", {1, 32, 8, 1, 8192, 128, 128}},
-      {"llama-decode-ragged", {16, 32, 8, 1, 4096, 128, 128}, false, [](auto& s) { return masks::padding(lengths(s.B, s.S, 0.25)); }},
+      {"llama-decode-ragged",
+       {16, 32, 8, 1, 4096, 128, 128},
+       false,
+       [](auto& s) { return masks::padding(lengths(s.B, s.S, 0.25)); }},
       {"vit-197", {32, 12, 12, 197, 197, 64, 64}},
       {"vit-197-train", {32, 12, 12, 197, 197, 64, 64}, true},
       {"t5-bias", {8, 12, 12, 512, 512, 64, 64}, false, nullptr, t5},
@@ -94,7 +102,13 @@ inline const std::vector<AttentionCase>& attention_cases() {
       {"longformer-4096-train", {1, 12, 12, 4096, 4096, 64, 64}, true, window_global},
       {"bigbird-4096", {1, 12, 12, 4096, 4096, 64, 64}, false, bigbird},
       {"bigbird-4096-train", {1, 12, 12, 4096, 4096, 64, 64}, true, bigbird},
-      {"window-16k", {1, 32, 8, 16384, 16384, 128, 128}, false, [](auto&) { return masks::sliding_window(4096); }, nullptr, 0, true},
+      {"window-16k",
+       {1, 32, 8, 16384, 16384, 128, 128},
+       false,
+       [](auto&) { return masks::sliding_window(4096); },
+       nullptr,
+       0,
+       true},
       {"packed-documents", {1, 12, 12, 8192, 8192, 64, 64}, true, documents},
       {"swin-49", {64, 6, 6, 49, 49, 32, 32}, false, nullptr, head_bias},
       {"cross", {8, 12, 12, 64, 512, 64, 64}, false, padding},

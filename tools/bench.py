@@ -10,9 +10,11 @@ import platform
 import statistics
 import subprocess
 import sys
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 OURS = ROOT / "build" / "release" / "bench" / "model_bench"
+COMMAND = ROOT / "build" / "release" / "bin" / "fovea"
 TWIN = ROOT / "tests" / "parity" / "twins" / "character_model.py"
 CASES = {
     "demo-train": ("train", "one training step of the demo's model, batch 8 x 128, f32"),
@@ -67,21 +69,28 @@ def measure(case, rounds, threads):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, epilog="example: ./bench demo-train --rounds 50 --json bench.json")
-    parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(f"{k}: {v[1]}" for k, v in CASES.items()))
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(f"{k}: {v[1]}" for k, v in CASES.items()) + "; and those of `fovea bench --list`. Without: all")
     parser.add_argument("--rounds", type=int, default=60)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--json", metavar="FILE", help="write the results as one JSON array")
     args = parser.parse_args()
-    unknown = [c for c in args.cases if c not in CASES]
-    if unknown:
-        parser.error(f"unknown case {unknown[0]!r}; known: {', '.join(CASES)}")
+    models = [c for c in args.cases or CASES if c in CASES]
+    calls = [c for c in args.cases if c not in CASES]  # of attention: `fovea bench` knows their names
     print(f"{processor()}, {args.threads} threads, {datetime.date.today()}", file=sys.stderr)
-    print(f"{'case':16} {'ours ms':>9} {'peer ms':>9} {'ratio':>6}  peer")
     results = []
-    for case in args.cases or CASES:
+    if models:
+        print(f"{'case':16} {'ours ms':>9} {'peer ms':>9} {'ratio':>6}  peer")
+    for case in models:
         r = measure(case, args.rounds, args.threads)
         results.append(r)
         print(f"{r['case']:16} {r['ours_ms']:9.2f} {r['peer_ms']:9.2f} {r['ratio']:6.2f}  {r['peer']}")
+    if calls or not args.cases:
+        with tempfile.TemporaryDirectory() as folder:
+            report = pathlib.Path(folder) / "attention.json"
+            done = subprocess.run([COMMAND, "bench", *calls, "--threads", str(args.threads), "--json", report])
+            if done.returncode:
+                raise SystemExit(done.returncode)
+            results += json.loads(report.read_text())
     if args.json:
         pathlib.Path(args.json).write_text(json.dumps(results, indent=1) + "\n")
 

@@ -78,7 +78,10 @@ class Measurement {
   Measurement(const AttentionCase& c, at::ScalarType type) : case_(c), type_(type) {}
 
   Result run(double seconds, double flops_per_second, double bytes_per_second) {
-    Result r{case_.name, type_ == at::kFloat ? "f32" : "bf16", "", case_.backward ? "fwd+bwd" : case_.shape.T == 1 ? "decode" : "fwd"};
+    Result r{case_.name, type_ == at::kFloat ? "f32" : "bf16", "",
+             case_.backward       ? "fwd+bwd"
+             : case_.shape.T == 1 ? "decode"
+                                  : "fwd"};
     check(r);
     at::manual_seed(1);
     build(case_.shape, type_);
@@ -140,7 +143,8 @@ class Measurement {
       for (const Tensor& tensor : term->data)
         if (case_.learned) ours_.learned.push_back(Tensor(tensor).requires_grad_());
     theirs_ = ours_;
-    const AttentionOptions options{.mask = case_.mask ? case_.mask(s) : Mask(), .score = score, .dropout = case_.dropout, .dropout_seed = 3};
+    const AttentionOptions options{
+        .mask = case_.mask ? case_.mask(s) : Mask(), .score = score, .dropout = case_.dropout, .dropout_seed = 3};
     ours_.call = [options](const Side& x) { return attention(x.query, x.key, x.value, options); };
     build_peer(s, type, options);
   }
@@ -155,7 +159,8 @@ class Measurement {
       const bool is_causal = case_.is_causal;
       const double dropout = case_.dropout;
       theirs_.call = [=](const Side& x) {
-        return at::scaled_dot_product_attention(x.query, x.key, x.value, mask, dropout, is_causal, std::nullopt, grouped);
+        return at::scaled_dot_product_attention(x.query, x.key, x.value, mask, dropout, is_causal, std::nullopt,
+                                                grouped);
       };
       return;
     }
@@ -183,28 +188,35 @@ class Measurement {
     if (term.name == "slopes") return -term.data[0].view({s.H, 1, 1}) * distance.abs();
     if (term.user) return term.data[0].view({s.H, 1, 1}) * distance;  // the one user's rule of the list
     std::vector<int64_t> buckets;
-    for (int64_t d = -(s.T - 1 + s.offset()); d <= s.S - 1 - s.offset(); ++d) buckets.push_back(t5_bucket(d, true, term.data[0].size(0), term.numbers[1]));
+    for (int64_t d = -(s.T - 1 + s.offset()); d <= s.S - 1 - s.offset(); ++d)
+      buckets.push_back(t5_bucket(d, true, term.data[0].size(0), term.numbers[1]));
     const auto rows = at::tensor(buckets).index_select(0, (distance + (s.T - 1 + s.offset())).flatten());
     return at::embedding(term.data[0], rows).view({s.T, s.S, s.H}).permute({2, 0, 1});
   }
 
-  // The largest error against f64 of output and gradients, relative to the largest number, for one key/value head of one batch.
+  // The largest error against f64 of output and gradients, relative to the largest number, for one key/value head of
+  // one batch.
   void check(Result& r) {
     AttentionShape small = case_.shape;
     small.H /= small.G, small.G = 1, small.B = 1;
-    while (small.T * small.S > (int64_t{1} << 22) * (case_.mask ? 4 : 1)) small.T = (small.T + 1) / 2, small.S = (small.S + 1) / 2;
+    while (small.T * small.S > (int64_t{1} << 22) * (case_.mask ? 4 : 1))
+      small.T = (small.T + 1) / 2, small.S = (small.S + 1) / 2;
     at::manual_seed(2);
     build(small, type_);
     const auto have = ours_.run(case_.backward), other = theirs_.run(case_.backward);
     Side wide = ours_;
-    for (Tensor* x : {&wide.query, &wide.key, &wide.value, &wide.gradient}) *x = x->detach().to(at::kDouble).requires_grad_(case_.backward);
+    for (Tensor* x : {&wide.query, &wide.key, &wide.value, &wide.gradient})
+      *x = x->detach().to(at::kDouble).requires_grad_(case_.backward);
     const auto want = wide.run(case_.backward);
     for (size_t i = 0; i < want.size(); ++i) {
-      const auto error = [&](const Tensor& x) { return ((x.to(at::kDouble) - want[i]).abs().max() / want[i].abs().max()).item<double>(); };
+      const auto error = [&](const Tensor& x) {
+        return ((x.to(at::kDouble) - want[i]).abs().max() / want[i].abs().max()).item<double>();
+      };
       r.error = std::max(r.error, error(have[i]));
       if (case_.dropout == 0) r.peer_error = std::max(r.peer_error, error(other[i]));
     }
-    FOVEA_CHECK_KIND(ErrorKind::kInternal, r.error < (type_ == at::kFloat ? 1e-4 : 5e-2), "bench: ", case_.name, " is off by ", r.error, " of the largest number");
+    FOVEA_CHECK_KIND(ErrorKind::kInternal, r.error < (type_ == at::kFloat ? 1e-4 : 5e-2), "bench: ", case_.name,
+                     " is off by ", r.error, " of the largest number");
   }
 
   const AttentionCase& case_;
@@ -223,7 +235,17 @@ double measure_flops() {
     at::parallel_for(0, threads, 1, [&](int64_t, int64_t) {
       std::vector<float> a(12 * 256, 0.5f), b(32 * 256 + 16, 0.5f), c(12 * 32 + 16);
       for (int64_t i = 0; i < repeats; ++i)
-        isa().product({.a = a.data(), .step = 12, .row = 1, .rows = 12, .b = b.data(), .b_row = 32, .lanes = 32, .c = c.data(), .c_row = 32, .n = 256, .add = false});
+        isa().product({.a = a.data(),
+                       .step = 12,
+                       .row = 1,
+                       .rows = 12,
+                       .b = b.data(),
+                       .b_row = 32,
+                       .lanes = 32,
+                       .c = c.data(),
+                       .c_row = 32,
+                       .n = 256,
+                       .add = false});
     });
     best = std::max(best, threads * repeats * 2.0 * 12 * 32 * 256 / (now() - start));
   }
@@ -237,7 +259,8 @@ double measure_reads(int64_t bytes) {
   double best = 0;
   for (int round = 0; round < 7; ++round) {
     const double start = now();
-    at::parallel_for(0, bytes / 4, 1 << 14, [&](int64_t begin, int64_t end) { isa().finite(data + begin, end - begin); });
+    at::parallel_for(0, bytes / 4, 1 << 14,
+                     [&](int64_t begin, int64_t end) { isa().finite(data + begin, end - begin); });
     best = std::max(best, double(bytes) / (now() - start));
   }
   return best;
@@ -269,11 +292,15 @@ struct Bench {
       return 0;
     }
     for (const auto& name : names)
-      FOVEA_CHECK_CONFIG(std::find(known.begin(), known.end(), name) != known.end(), "unknown case ", name, suggestion(name, known), "; fovea bench --list names all");
+      FOVEA_CHECK_CONFIG(std::find(known.begin(), known.end(), name) != known.end(), "unknown case ", name,
+                         suggestion(name, known), "; fovea bench --list names all");
     threads.apply();
     const double flops = measure_flops();
-    tell(detail::concat(machine_summary(), " · ", isa().name, " · ", at::get_num_threads(), " threads · peak ", std::lround(flops / 1e9), " GFLOP/s"));
-    output().line("case                    type mode     ours ms  peer ms  ratio     rate    of ceiling  error ours/peer    extra MB ours/peer  peer");
+    tell(detail::concat(machine_summary(), " · ", isa().name, " · ", at::get_num_threads(), " threads · peak ",
+                        std::lround(flops / 1e9), " GFLOP/s"));
+    output().line(
+        "case                    type mode     ours ms  peer ms  ratio     rate    of ceiling  error ours/peer    "
+        "extra MB ours/peer  peer");
     nlohmann::ordered_json results = nlohmann::ordered_json::array();
     for (const auto& c : all) {
       if (!names.empty() && std::find(names.begin(), names.end(), c.name) == names.end()) continue;
@@ -293,14 +320,27 @@ struct Bench {
     const bool decode = r.mode == "decode";
     const double rate = r.work / r.ours / 1e9;
     char line[256];
-    std::snprintf(line, sizeof line, "%-23s %-4s %-7s %8.2f %8.2f %6.2f %7.1f %s %7.0f %%     %.1e / %.1e %9.1f / %-9.1f %s", r.name.c_str(), r.dtype.c_str(),
-                  r.mode.c_str(), r.ours * 1e3, r.theirs * 1e3, r.ratio, rate, decode ? "GB/s" : "GF/s", 100 * r.ceiling, r.error, r.peer_error,
-                  double(r.bytes) / 1e6, double(r.peer_bytes) / 1e6, r.peer.c_str());
+    std::snprintf(line, sizeof line,
+                  "%-23s %-4s %-7s %8.2f %8.2f %6.2f %7.1f %s %7.0f %%     %.1e / %.1e %9.1f / %-9.1f %s",
+                  r.name.c_str(), r.dtype.c_str(), r.mode.c_str(), r.ours * 1e3, r.theirs * 1e3, r.ratio, rate,
+                  decode ? "GB/s" : "GF/s", 100 * r.ceiling, r.error, r.peer_error, double(r.bytes) / 1e6,
+                  double(r.peer_bytes) / 1e6, r.peer.c_str());
     output().line(line);
     output().flush();
-    results.push_back({{"case", r.name}, {"mode", r.mode}, {"dtype", r.dtype}, {"isa", isa().name}, {"threads", at::get_num_threads()}, {"peer", r.peer},
-                       {"ratio", r.ratio}, {"ours_ms", r.ours * 1e3}, {"peer_ms", r.theirs * 1e3}, {decode ? "gbytes_per_s" : "effective_gflops", rate},
-                       {"ceiling_percent", 100 * r.ceiling}, {"error", r.error}, {"peer_error", r.peer_error}, {"extra_bytes", r.bytes},
+    results.push_back({{"case", r.name},
+                       {"mode", r.mode},
+                       {"dtype", r.dtype},
+                       {"isa", isa().name},
+                       {"threads", at::get_num_threads()},
+                       {"peer", r.peer},
+                       {"ratio", r.ratio},
+                       {"ours_ms", r.ours * 1e3},
+                       {"peer_ms", r.theirs * 1e3},
+                       {decode ? "gbytes_per_s" : "effective_gflops", rate},
+                       {"ceiling_percent", 100 * r.ceiling},
+                       {"error", r.error},
+                       {"peer_error", r.peer_error},
+                       {"extra_bytes", r.bytes},
                        {"peer_extra_bytes", r.peer_bytes}});
   }
 };
