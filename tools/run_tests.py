@@ -14,6 +14,7 @@ A test finds its build in FOVEA_BUILD, the command in FOVEA_COMMAND, and has a T
 import argparse
 import collections
 import concurrent.futures
+import json
 import os
 import pathlib
 import re
@@ -95,6 +96,19 @@ def binary_tasks(preset, pattern, full, limit):
     with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
         lists = pool.map(lambda binary: gtest_tasks(binary, pattern, env, limit), binaries)
         return [task for tasks in lists for task in tasks]
+
+
+def isa_tasks(preset, limit):
+    """What computes attention, on the instruction sets that the kernels would not choose here but can run."""
+    build, env = ROOT / "build" / preset, environment_of(preset, False)
+    done = execute([build / "bin/fovea", "env", "--json"], 60, env)
+    if done.code:
+        return []  # the tests of the command tell
+    facts = json.loads(done.output)
+    refused = [text.split()[0] for text in facts["isa_refused"]]
+    others = [name for name in ("avx512", "avx2", "scalar") if name != facts["isa"] and name not in refused]
+    return [commands_task(f"{name} on {other}", [[build / "tests" / name, f"--gtest_filter={filter}"]], limit, {**env, "FOVEA_ISA": other})
+            for other in others for name, filter in (("tensor_test", "Attention*:Gelu*"), ("crossing_test", "*Kernel*:*Attention*"))]
 
 
 def example_tasks(preset, full, limit):
@@ -216,7 +230,7 @@ def main():
     print(f"Testing build/{preset}, {WORKERS} at a time", flush=True)
     fuzz_seconds = int(os.environ.get("FOVEA_FUZZ_SECONDS", "60")) if full else 2
     results = run_all(python_tasks(preset, pattern, full, limit) + binary_tasks(preset, pattern, full, limit) +
-                      matching(example_tasks(preset, full, limit) + fuzz_tasks(preset, fuzz_seconds)))
+                      matching(isa_tasks(preset, limit) + example_tasks(preset, full, limit) + fuzz_tasks(preset, fuzz_seconds)))
     if full:
         for title, make, workers in (("Each header alone", lambda: header_tasks(preset), WORKERS),
                                      ("Consumers", lambda: consumer_tasks(preset), 1)):
