@@ -154,7 +154,7 @@ bool attention_decode(const AttentionTask& task) {
     const int64_t tiles = tile_count(task.sequences[i].S, kTileKeys);
     const int64_t splits = std::clamp<int64_t>(tile_count(32, heads), 1, std::max<int64_t>(1, tiles / kShortest));
     for (int64_t g = 0; g < task.G; ++g) {
-      for (int64_t p = 0; p < splits; ++p)
+      for (int64_t p = 0; p < splits && task.sequences[i].T > 0; ++p)  // a sequence without queries has no tiles
         parts.push_back({int64_t(i), g, tiles * p / splits, tiles * (p + 1) / splits});
       begin.push_back(parts.size());
     }

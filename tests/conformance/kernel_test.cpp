@@ -206,6 +206,18 @@ TEST(Kernel, ManyThreadsMayCallAtOnce) {
   EXPECT_EQ(wrong, 0);
 }
 
+TEST(Kernel, PackedBatchesMayHoldEmptySequences) {
+  at::manual_seed(8);
+  const auto q = at::randn({5, 2, 8}), k = at::randn({9, 2, 8}), v = at::randn({9, 2, 8});
+  const auto from = at::tensor({0, 0, 1, 1, 4, 5, 5}),
+             key_from = at::tensor({0, 3, 3, 7, 9, 9, 9});  // none, no keys, both
+  const auto run = [&](AttentionPath path) {
+    return attention_packed(q, k, v, from, key_from, {.mask = masks::causal(), .path = path});
+  };
+  const auto have = run(AttentionPath::kernel), want = run(AttentionPath::reference);
+  EXPECT_LE((have - want).abs().max().item<double>(), 1e-5);
+}
+
 template <class F>
 std::string error_of(const F& f) {
   try {
