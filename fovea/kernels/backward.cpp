@@ -4,9 +4,7 @@
 //   P = exp(S − lse)   dV += Pᵀ·dO   dP = dO·Vᵀ   dS = P ∘ (dP − Σ dO ∘ O)   dQ += dS·K   dK += dSᵀ·Q
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cmath>
-#include <cstring>
-#include <numeric>
+#include <memory>
 
 #include "fovea/kernels/tiles.h"
 
@@ -122,57 +120,19 @@ class BackwardWorker {
             const std::vector<std::vector<float*>>& own) {
     const int64_t count = step.last - step.first, lanes = scores_.lanes();
     const int64_t row = (step.tile - first_tile_) * kTileKeys + step.first;  // of this chunk's gradients
-    const float* key = keys_.tile(step.tile) + step.first * task_.D;
-    const float* value = values_.tile(step.tile) + step.first * task_.E;
+    const float* keys = keys_.tile(step.tile);
+    const float* values = values_.tile(step.tile) + step.first * task_.E;
 
-    float* weights = scores_.compute(plan, step, keys_.tile(step.tile), task_.D);
-    isa_.product({.a = value,
-                  .step = 1,
-                  .row = task_.E,
-                  .rows = count,
-                  .b = output_gradient_,
-                  .b_row = kTileQueries,
-                  .lanes = lanes,
-                  .c = weight_gradients_,
-                  .c_row = kTileQueries,
-                  .n = task_.E,
-                  .add = false});  // dP
+    float* weights = scores_.compute(plan, step, keys);                                  // S, then P
+    multiply(isa_, values, count, task_.E, output_gradient_, lanes, weight_gradients_);  // dP, then dS
     isa_.softmax_backward(weights, weight_gradients_, step.tile * kTileKeys + step.first, count, queries,
                           task_.tile_dropout(s.batch, h, q0), log_sum_exp_, delta_);
-    isa_.product({.a = weights,
-                  .step = 1,
-                  .row = kTileQueries,
-                  .rows = count,
-                  .b = gradient_rows_,
-                  .b_row = pitch_v_,
-                  .lanes = pitch_v_,
-                  .c = value_gradient_ + row * pitch_v_,
-                  .c_row = pitch_v_,
-                  .n = queries,
-                  .add = true});  // dV
+    sum_over_queries(isa_, weights, count, queries, gradient_rows_, pitch_v_, value_gradient_ + row * pitch_v_);  // dV
     scores_.backward(weight_gradients_, step, own);
-    isa_.product({.a = weight_gradients_,
-                  .step = 1,
-                  .row = kTileQueries,
-                  .rows = count,
-                  .b = scores_.scaled_rows(),
-                  .b_row = pitch_k_,
-                  .lanes = pitch_k_,
-                  .c = key_gradient_ + row * pitch_k_,
-                  .c_row = pitch_k_,
-                  .n = queries,
-                  .add = true});  // dK
-    isa_.product({.a = key,
-                  .step = task_.D,
-                  .row = 1,
-                  .rows = task_.D,
-                  .b = weight_gradients_,
-                  .b_row = kTileQueries,
-                  .lanes = lanes,
-                  .c = query_gradient_,
-                  .c_row = kTileQueries,
-                  .n = count,
-                  .add = true});  // dQ / scale
+    sum_over_queries(isa_, weight_gradients_, count, queries, scores_.scaled_rows(), pitch_k_,
+                     key_gradient_ + row * pitch_k_);  // dK
+    sum_over_keys(isa_, keys + step.first * task_.D, count, task_.D, weight_gradients_, lanes,
+                  query_gradient_);  // dQ / scale
   }
 
   const AttentionTask& task_;

@@ -14,7 +14,7 @@ struct QueryUnit {
   int32_t sequence, head, tile;
 };
 
-// QueryUnit after unit of one thread. The key/value head stays packed as long as units ask for the same one.
+// Unit after unit of one thread. The key/value head stays packed as long as units ask for the same one.
 class ForwardWorker {
  public:
   ForwardWorker(const AttentionTask& task, int64_t most_keys)
@@ -45,21 +45,12 @@ class ForwardWorker {
       if ((step.bits != TilePlan::kFull || !s.visitors.empty()) &&
           !(keys_.finite(step.tile) && values_.finite(step.tile)))
         return false;
-      float* weights = scores_.compute(plan, step, keys_.tile(step.tile), keys_.pitch());
+      float* weights = scores_.compute(plan, step, keys_.tile(step.tile));
       const int64_t count = step.last - step.first;
       isa_.softmax(weights, step.tile * kTileKeys + step.first, count, queries, task_.tile_dropout(s.batch, h, q0),
                    state_, output_, task_.E);
-      isa_.product({.a = values_.tile(step.tile) + step.first * values_.pitch(),
-                    .step = values_.pitch(),
-                    .row = 1,
-                    .rows = task_.E,
-                    .b = weights,
-                    .b_row = kTileQueries,
-                    .lanes = scores_.lanes(),
-                    .c = output_,
-                    .c_row = kTileQueries,
-                    .n = count,
-                    .add = true});
+      sum_over_keys(isa_, values_.tile(step.tile) + step.first * task_.E, count, task_.E, weights, scores_.lanes(),
+                    output_);
     }
     float factor[kTileQueries];
     for (int64_t q = 0; q < queries; ++q) {

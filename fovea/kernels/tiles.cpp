@@ -55,6 +55,51 @@ float* Scratch::take(int64_t count) {
   return aligned(more_.back().get());
 }
 
+void multiply(const Isa& isa, const float* rows, int64_t keys, int64_t width, const float* columns, int64_t lanes,
+              float* tile) {
+  isa.product({.a = rows,
+               .step = 1,
+               .row = width,
+               .rows = keys,
+               .b = columns,
+               .b_row = kTileQueries,
+               .lanes = lanes,
+               .c = tile,
+               .c_row = kTileQueries,
+               .n = width,
+               .add = false});
+}
+
+void sum_over_keys(const Isa& isa, const float* rows, int64_t keys, int64_t width, const float* tile, int64_t lanes,
+                   float* sums) {
+  isa.product({.a = rows,
+               .step = width,
+               .row = 1,
+               .rows = width,
+               .b = tile,
+               .b_row = kTileQueries,
+               .lanes = lanes,
+               .c = sums,
+               .c_row = kTileQueries,
+               .n = keys,
+               .add = true});
+}
+
+void sum_over_queries(const Isa& isa, const float* tile, int64_t keys, int64_t queries, const float* rows,
+                      int64_t pitch, float* sums) {
+  isa.product({.a = tile,
+               .step = 1,
+               .row = kTileQueries,
+               .rows = keys,
+               .b = rows,
+               .b_row = pitch,
+               .lanes = pitch,
+               .c = sums,
+               .c_row = pitch,
+               .n = queries,
+               .add = true});
+}
+
 PackedRows::PackedRows(const Isa& isa, int64_t width, int64_t most_rows, Scratch& scratch)
     : isa_(isa), width_(width), packed_(scratch.take(most_rows * width)) {}
 
@@ -132,19 +177,9 @@ ScoreTile ScoreTiles::tile(float* values, const TilePlan::Step& step) const {
           .query_gradient = query_gradient_};
 }
 
-float* ScoreTiles::compute(const TilePlan& plan, const TilePlan::Step& step, const float* keys, int64_t pitch) {
+float* ScoreTiles::compute(const TilePlan& plan, const TilePlan::Step& step, const float* keys) {
   const int64_t count = step.last - step.first;
-  isa_.product({.a = keys + step.first * pitch,
-                .step = 1,
-                .row = pitch,
-                .rows = count,
-                .b = transposed_,
-                .b_row = kTileQueries,
-                .lanes = lanes(),
-                .c = scores_,
-                .c_row = kTileQueries,
-                .n = task_.D,
-                .add = false});
+  multiply(isa_, keys + step.first * task_.D, count, task_.D, transposed_, lanes(), scores_);
   const size_t bytes = sizeof(float) * size_t(count * kTileQueries);
   if (task_.soft_cap > 0) {
     isa_.soft_cap(scores_, count, task_.soft_cap);

@@ -49,17 +49,15 @@ class ScoreTiles {
   ScoreTiles(const AttentionTask& task, Scratch& scratch, bool backward);
   // The query tile at q0: `rows` rows of head h.
   void open(const Sequence& sequence, int64_t h, int64_t q0, int64_t rows);
-  // values[k − step.first][query].
-  float* compute(const TilePlan& plan, const TilePlan::Step& step, const float* keys, int64_t pitch);
+  // values[k − step.first][query]; keys: the rows of the whole tile.
+  float* compute(const TilePlan& plan, const TilePlan::Step& step, const float* keys);
   // Gradients of those scores -> of scale · q·k; those of visitors' parameters are added to own[visitor][parameter].
   void backward(float* gradients, const TilePlan::Step& step, const std::vector<std::vector<float*>>& own);
 
   const float* scaled_rows() const { return rows_; }  // [kTileQueries][pitch], backward only
   int64_t row_pitch() const { return row_pitch_; }
-  const float* query_gradient() const {
-    return query_gradient_;
-  }  // of visitors that read the query: [rows][D]; or nullptr
-  int64_t queries() const { return queries_; }
+  // Of visitors that read the query: [rows][D]; or nullptr.
+  const float* query_gradient() const { return query_gradient_; }
   int64_t lanes() const;  // queries in whole registers
 
  private:
@@ -77,6 +75,18 @@ class ScoreTiles {
 inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
 // Where a running maximum starts: finite, so that a row of −∞ leaves weights of 0 and no NaN.
 inline constexpr float kLowest = std::numeric_limits<float>::lowest();
+
+// The three products that attention consists of. A tile is [key][query]; `lanes` are its queries in whole registers.
+//
+// tile[key][query] = rows[key] · columns[·][query]
+void multiply(const Isa& isa, const float* rows, int64_t keys, int64_t width, const float* columns, int64_t lanes,
+              float* tile);
+// sums[·][query] += Σ_key rows[key][·] tile[key][query]
+void sum_over_keys(const Isa& isa, const float* rows, int64_t keys, int64_t width, const float* tile, int64_t lanes,
+                   float* sums);
+// sums[key][·] += Σ_query tile[key][query] rows[query][·], rows `pitch` apart
+void sum_over_queries(const Isa& isa, const float* tile, int64_t keys, int64_t queries, const float* rows,
+                      int64_t pitch, float* sums);
 
 inline int64_t tile_count(int64_t n, int64_t tile) { return (n + tile - 1) / tile; }
 
