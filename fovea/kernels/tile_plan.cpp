@@ -10,6 +10,7 @@ TilePlan::TilePlan(const MaskRule& rule, int64_t b, int64_t h, int64_t queries, 
   std::vector<uint8_t> visible(size_t(kTileQueries * kTileKeys));
   for (int64_t q0 = 0; q0 < queries; q0 += kTileQueries) {
     const int64_t q1 = std::min(q0 + kTileQueries, queries);
+    int64_t to_visit = 0;
     for (int64_t k0 = 0; k0 < keys; k0 += kTileKeys) {
       const int64_t k1 = std::min(k0 + kTileKeys, keys);
       const Tile tile{b, h, q0, q1, k0, k1};
@@ -31,15 +32,11 @@ TilePlan::TilePlan(const MaskRule& rule, int64_t b, int64_t h, int64_t queries, 
         }
       }
       steps_.push_back(step);
+      to_visit += step.last - step.first;
     }
     begin_.push_back(int64_t(steps_.size()));
+    keys_to_visit_.push_back(to_visit);
   }
-}
-
-int64_t TilePlan::keys_to_visit(int64_t query_tile) const {
-  int64_t keys = 0;
-  for (const Step& step : steps(query_tile)) keys += step.last - step.first;
-  return keys;
 }
 
 TilePlans::TilePlans(const MaskRule& rule, int64_t first_batch, int64_t batches, int64_t heads, int64_t queries,

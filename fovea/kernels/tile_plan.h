@@ -31,11 +31,11 @@ class TilePlan {
   int64_t query_tiles() const { return int64_t(begin_.size()) - 1; }
   bool hides_something() const { return !bits_.empty(); }
   // Pairs of tiles to compute, in keys: what a unit of work is weighed by.
-  int64_t keys_to_visit(int64_t query_tile) const;
+  int64_t keys_to_visit(int64_t query_tile) const { return keys_to_visit_[size_t(query_tile)]; }
 
  private:
   std::vector<Step> steps_;
-  std::vector<int64_t> begin_;
+  std::vector<int64_t> begin_, keys_to_visit_;  // per query tile
   std::vector<QueryBits> bits_;
 };
 
