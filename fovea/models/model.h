@@ -67,7 +67,20 @@ class GenerativeModelImpl : public ModelImpl {
   virtual Tensor step(const Tensor& ids, DecoderState& state, bool last_only = false) const = 0;
 };
 
+// A model that reads: a vector for every token or image patch, and what its head makes of them.
+class EncoderModelImpl : public ModelImpl {
+ public:
+  // The last hidden states, [B, T, C].
+  virtual Tensor encode(const Batch& batch) const = 0;
+  // What forward() returns: "none" the hidden states [B, T, C], "masked_lm" [B, T, V], "classifier" [B, N],
+  // "token_classifier" [B, T, N], "question_answering" [B, T, 2] (start and end of the answer).
+  virtual std::string head() const = 0;
+  // Names of a classifier's N classes, in order.
+  virtual std::vector<std::string> labels() const { return {}; }
+};
+
 using Model = std::shared_ptr<ModelImpl>;
+using EncoderModel = std::shared_ptr<EncoderModelImpl>;
 using GenerativeModel = std::shared_ptr<GenerativeModelImpl>;
 
 }  // namespace fovea
