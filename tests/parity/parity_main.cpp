@@ -1,6 +1,7 @@
 // What the Python tests compare with: runs a model folder on tensors from a safetensors file and writes tensors back.
 //
-//   parity forward  MODEL IN OUT          logits, loss, count, grad.<stored name>; IN: ids, labels, lengths, target_ids …
+//   parity forward  MODEL IN OUT [bf16]   logits, loss, grad.<stored name>; IN: ids or images, labels, lengths, target_ids …;
+//                                         of a model that reads also `hidden`
 //   parity decode   MODEL IN OUT          logits of one-token steps after `prompt` tokens of ids [B, T]; start [B]
 //   parity generate MODEL IN OUT TOKENS   greedy tokens after ids [B, T]; start [B] or source [B, S], source_lengths, start_id
 //   parity train    MODEL IN OUT RATE     losses of AdamW steps over ids [N, B, T], labels [N, B, T]
@@ -21,8 +22,10 @@ namespace {
 Tensor optional(const SafetensorsFile& file, const char* name) { return file.contains(name) ? file.tensor(name) : Tensor(); }
 
 Batch read_batch(const SafetensorsFile& in) {
-  return {.ids = in.tensor("ids"),
+  return {.ids = optional(in, "ids"),
           .lengths = optional(in, "lengths"),
+          .type_ids = optional(in, "type_ids"),
+          .images = optional(in, "images"),
           .documents = optional(in, "documents"),
           .positions = optional(in, "positions"),
           .target_ids = optional(in, "target_ids"),
@@ -33,6 +36,7 @@ Batch read_batch(const SafetensorsFile& in) {
 NamedTensors forward(ModelImpl& model, const SafetensorsFile& in) {
   const Batch batch = read_batch(in);
   NamedTensors out{{"logits", model.forward(batch).detach()}};
+  if (auto* encoder = dynamic_cast<EncoderModelImpl*>(&model)) out.emplace_back("hidden", encoder->encode(batch).detach());
   if (!batch.labels.defined()) return out;
   const LossSum loss = model.loss(batch);
   loss.mean().backward();
@@ -89,6 +93,7 @@ int run(const std::vector<std::string>& args) {
     return 0;
   }
   const Model model = load_pretrained_model(args.at(1));
+  if (args.size() > 4 && args[4] == "bf16") model->to(at::kBFloat16);
   const SafetensorsFile in(args.at(2));
   const auto generative = std::dynamic_pointer_cast<GenerativeModelImpl>(model);
   NamedTensors out;
