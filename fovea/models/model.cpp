@@ -27,6 +27,8 @@ Tensor ModelImpl::forward(const Batch&) const {
   throw Error(ErrorKind::kArgument, "a " + type() + " model gives no logits for a batch");
 }
 
+Tensor EncoderModelImpl::scores(const Tensor& logits) const { return at::softmax(logits, -1, at::kFloat); }
+
 int64_t ModelImpl::parameter_count() const {
   std::set<const void*> seen;  // a tied tensor is registered in several places
   int64_t count = 0;

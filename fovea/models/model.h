@@ -30,6 +30,7 @@ struct TensorName {
   std::vector<std::string> ours;     // parameter paths: one, or several that `stored` holds side by side
   std::vector<std::string> aliases;  // other stored names of the same (tied) tensor; read, not written
   bool transposed = false;           // stored [in, out] (GPT-2's Conv1D), ours [out, in]
+  bool optional = false;             // a file may lack it: see ModelImpl::leave_out
 };
 
 class ModelImpl : public torch::nn::Module {
@@ -43,6 +44,9 @@ class ModelImpl : public torch::nn::Module {
   virtual std::vector<std::string> harmless_names() const { return {}; }
   // An outer prefix of stored names that files may lack ("transformer." of a bare GPT-2), or "".
   virtual std::string outer_prefix() const { return ""; }
+
+  // Called after loading with the optional stored names that the file lacks: the model drops the parts they belong to.
+  virtual void leave_out(const std::vector<std::string>&) {}
 
   // Initial weights as the model's paper has them; draws from LibTorch's generator.
   virtual void initialize() = 0;
@@ -77,6 +81,8 @@ class EncoderModelImpl : public ModelImpl {
   virtual std::string head() const = 0;
   // Names of a classifier's N classes, in order.
   virtual std::vector<std::string> labels() const { return {}; }
+  // What a classifier's logits [..., N] mean: probabilities, or for regression the numbers themselves.
+  virtual Tensor scores(const Tensor& logits) const;
 };
 
 using Model = std::shared_ptr<ModelImpl>;

@@ -112,6 +112,7 @@ LoadReport load_weights(ModelImpl& model, const SafetensorsFolder& file) {
   const auto parameters = parameters_by_name(model);
   LoadReport report;
   std::set<std::string> used;
+  std::vector<std::string> absent;
   for (const TensorName& name : model.tensor_names()) {
     std::string found;
     std::vector<std::string> spellings{name.stored};
@@ -129,7 +130,7 @@ LoadReport load_weights(ModelImpl& model, const SafetensorsFolder& file) {
       }
     }
     if (found.empty()) {
-      report.missing.push_back(name.stored);
+      (name.optional ? absent : report.missing).push_back(name.stored);
       continue;
     }
     const auto parts = parameters_of(name, parameters);
@@ -150,6 +151,7 @@ LoadReport load_weights(ModelImpl& model, const SafetensorsFolder& file) {
     for (const auto& pattern : harmless) known = known || glob_match(pattern, name);
     if (!known) report.unexpected.push_back(name);
   }
+  if (!absent.empty()) model.leave_out(absent);
   return report;
 }
 

@@ -1,7 +1,7 @@
 // What the Python tests compare with: runs a model folder on tensors from a safetensors file and writes tensors back.
 //
 //   parity forward  MODEL IN OUT [bf16]   logits, loss, grad.<stored name>; IN: ids or images, labels, lengths, target_ids …;
-//                                         of a model that reads also `hidden`
+//                                         of a model that reads also `hidden`, and `pooled` where it has a pooler
 //   parity decode   MODEL IN OUT          logits of one-token steps after `prompt` tokens of ids [B, T]; start [B]
 //   parity generate MODEL IN OUT TOKENS   greedy tokens after ids [B, T]; start [B] or source [B, S], source_lengths, start_id
 //   parity train    MODEL IN OUT RATE     losses of AdamW steps over ids [N, B, T], labels [N, B, T]
@@ -12,6 +12,7 @@
 #include <cstdio>
 
 #include "fovea/generate/generate.h"
+#include "fovea/models/bert.h"
 #include "fovea/models/pretrained.h"
 #include "fovea/train/optimizer.h"
 
@@ -24,19 +25,22 @@ Tensor optional(const SafetensorsFile& file, const char* name) { return file.con
 Batch read_batch(const SafetensorsFile& in) {
   return {.ids = optional(in, "ids"),
           .lengths = optional(in, "lengths"),
+          .start = optional(in, "start"),
           .type_ids = optional(in, "type_ids"),
           .images = optional(in, "images"),
           .documents = optional(in, "documents"),
           .positions = optional(in, "positions"),
           .target_ids = optional(in, "target_ids"),
           .target_lengths = optional(in, "target_lengths"),
-          .labels = optional(in, "labels")};
+          .labels = optional(in, "labels"),
+          .next_sentence = optional(in, "next_sentence")};
 }
 
 NamedTensors forward(ModelImpl& model, const SafetensorsFile& in) {
   const Batch batch = read_batch(in);
   NamedTensors out{{"logits", model.forward(batch).detach()}};
   if (auto* encoder = dynamic_cast<EncoderModelImpl*>(&model)) out.emplace_back("hidden", encoder->encode(batch).detach());
+  if (auto* bert = dynamic_cast<BertImpl*>(&model); bert && bert->has_pooler()) out.emplace_back("pooled", bert->pooled(batch).detach());
   if (!batch.labels.defined()) return out;
   const LossSum loss = model.loss(batch);
   loss.mean().backward();
