@@ -21,35 +21,34 @@ namespace fovea {
 
 struct ClassifierOptions {
   int64_t width = 0;
-  int64_t classes = 0; // N
-  double dropout = 0;  // on what enters
+  int64_t classes = 0;  // N
+  double dropout = 0;   // on what enters
   // A name above. Empty: regression for one class, otherwise one of several for
   // integer labels and any number of them for other labels.
   std::string problem;
 };
 
 class ClassifierImpl : public torch::nn::Module {
-public:
+ public:
   // Error(kConfig) for an unknown problem.
   explicit ClassifierImpl(ClassifierOptions options);
   // [..., C] -> logits [..., N]
-  at::Tensor forward(const at::Tensor &x) const;
+  at::Tensor forward(const at::Tensor& x) const;
   // Labels: integers [...]; for regression numbers [..., N], or [...] where N
   // is 1; for several labels 0 and 1 as floating-point numbers [..., N]. The
   // count is that of labels, so [..., N] counts N for each row. Smoothing is
   // for one of N classes only.
-  CrossEntropySum loss(const at::Tensor &logits, const at::Tensor &labels,
-                       double label_smoothing = 0) const;
+  CrossEntropySum loss(const at::Tensor& logits, const at::Tensor& labels, double label_smoothing = 0) const;
   // Logits [..., N] -> f32 [..., N], as the table says; without a problem:
   // sigmoid for one class, softmax for more.
-  at::Tensor scores(const at::Tensor &logits) const;
-  const ClassifierOptions &options() const { return options_; }
+  at::Tensor scores(const at::Tensor& logits) const;
+  const ClassifierOptions& options() const { return options_; }
 
-  torch::nn::Linear output{nullptr}; // C -> N
+  torch::nn::Linear output{nullptr};  // C -> N
 
-private:
+ private:
   ClassifierOptions options_;
 };
 FOVEA_MODULE(Classifier, ClassifierOptions);
 
-} // namespace fovea
+}  // namespace fovea

@@ -14,29 +14,29 @@
 namespace fovea {
 
 struct MaskedLMHeadOptions {
-  int64_t vocabulary = 0; // V
-  int64_t width = 0;      // C
+  int64_t vocabulary = 0;  // V
+  int64_t width = 0;       // C
   std::string activation = "gelu";
   double eps = 1e-12;
   bool tied = true;
 };
 
 class MaskedLMHeadImpl : public torch::nn::Module {
-public:
+ public:
   explicit MaskedLMHeadImpl(MaskedLMHeadOptions options);
   // hidden [..., C], the embedding's table [V, C] (read where tied) -> logits
   // [..., V]
-  at::Tensor forward(const at::Tensor &hidden, const at::Tensor &table) const;
+  at::Tensor forward(const at::Tensor& hidden, const at::Tensor& table) const;
 
-  torch::nn::Linear dense{nullptr}; // C -> C
+  torch::nn::Linear dense{nullptr};  // C -> C
   Norm norm;
-  at::Tensor weight; // [V, C], only where not tied
-  at::Tensor bias;   // [V]
+  at::Tensor weight;  // [V, C], only where not tied
+  at::Tensor bias;    // [V]
 
-private:
+ private:
   MaskedLMHeadOptions options_;
   Activation activation_;
 };
 FOVEA_MODULE(MaskedLMHead, MaskedLMHeadOptions);
 
-} // namespace fovea
+}  // namespace fovea

@@ -9,30 +9,22 @@
 
 namespace fovea {
 
-at::Tensor first_token(const at::Tensor &hidden, const at::Tensor &start) {
-  FOVEA_CHECK(hidden.dim() == 3 && hidden.size(1) > 0, "hidden is ",
-              hidden.sizes(), ", wanted [B, T, C] with T > 0");
-  if (!start.defined())
-    return hidden.select(1, 0);
-  return hidden.index(
-      {at::arange(hidden.size(0), start.options()), start}); // [B, C]
+at::Tensor first_token(const at::Tensor& hidden, const at::Tensor& start) {
+  FOVEA_CHECK(hidden.dim() == 3 && hidden.size(1) > 0, "hidden is ", hidden.sizes(), ", wanted [B, T, C] with T > 0");
+  if (!start.defined()) return hidden.select(1, 0);
+  return hidden.index({at::arange(hidden.size(0), start.options()), start});  // [B, C]
 }
 
 PoolerImpl::PoolerImpl(PoolerOptions options)
-    : options_(std::move(options)),
-      activation_(activation(options_.activation)) {
-  FOVEA_CHECK_CONFIG(options_.width > 0, "pooler: width is ", options_.width,
-                     ", wanted at least 1");
+    : options_(std::move(options)), activation_(activation(options_.activation)) {
+  FOVEA_CHECK_CONFIG(options_.width > 0, "pooler: width is ", options_.width, ", wanted at least 1");
   check_probability("pooler: dropout", options_.dropout);
-  dense = register_module("dense",
-                          torch::nn::Linear(options_.width, options_.width));
+  dense = register_module("dense", torch::nn::Linear(options_.width, options_.width));
 }
 
-at::Tensor PoolerImpl::forward(const at::Tensor &hidden,
-                               const at::Tensor &start) const {
-  return activation_(
-      linear(dense, drop(first_token(hidden, start), options_.dropout,
-                         is_training()))); // [B, C]
+at::Tensor PoolerImpl::forward(const at::Tensor& hidden, const at::Tensor& start) const {
+  return activation_(linear(dense, drop(first_token(hidden, start), options_.dropout,
+                                        is_training())));  // [B, C]
 }
 
-} // namespace fovea
+}  // namespace fovea

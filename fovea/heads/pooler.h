@@ -13,27 +13,26 @@ namespace fovea {
 
 // hidden [B, T, C] -> [B, C]: each row's first real token, in slot start[b]
 // (int64 [B]; undefined: slot 0).
-at::Tensor first_token(const at::Tensor &hidden, const at::Tensor &start = {});
+at::Tensor first_token(const at::Tensor& hidden, const at::Tensor& start = {});
 
 struct PoolerOptions {
   int64_t width = 0;
   std::string activation = "tanh";
-  double dropout = 0; // on what enters
+  double dropout = 0;  // on what enters
 };
 
 class PoolerImpl : public torch::nn::Module {
-public:
+ public:
   explicit PoolerImpl(PoolerOptions options);
   // [B, T, C] -> [B, C]
-  at::Tensor forward(const at::Tensor &hidden,
-                     const at::Tensor &start = {}) const;
+  at::Tensor forward(const at::Tensor& hidden, const at::Tensor& start = {}) const;
 
-  torch::nn::Linear dense{nullptr}; // C -> C
+  torch::nn::Linear dense{nullptr};  // C -> C
 
-private:
+ private:
   PoolerOptions options_;
   Activation activation_;
 };
 FOVEA_MODULE(Pooler, PoolerOptions);
 
-} // namespace fovea
+}  // namespace fovea

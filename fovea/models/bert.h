@@ -19,74 +19,72 @@
 namespace fovea {
 
 struct BertConfig {
-  std::string type = "bert"; // whose folder: "bert", "roberta", "xlm-roberta",
-                             // "camembert", "distilbert"
+  std::string type = "bert";  // whose folder: "bert", "roberta", "xlm-roberta",
+                              // "camembert", "distilbert"
   // "none", "masked_lm", "pretraining" (masked words and next sentence),
   // "next_sentence", "classifier", "token_classifier", "question_answering"
   std::string head = "masked_lm";
   int64_t vocab_size = 30522;
-  int64_t positions = 512; // longest sequence
-  int64_t segments = 2;    // token types; 0: none
+  int64_t positions = 512;  // longest sequence
+  int64_t segments = 2;     // token types; 0: none
   int64_t width = 768;
   int64_t layers = 12;
   int64_t heads = 12;
-  int64_t hidden = 0; // 0: 4 · width
+  int64_t hidden = 0;  // 0: 4 · width
   std::string activation = "gelu";
-  double dropout = 0.1; // on embeddings and what each part adds
+  double dropout = 0.1;  // on embeddings and what each part adds
   double attention_dropout = 0.1;
-  std::optional<double> head_dropout; // before a classifier; unset: as
-                                      // `dropout`, and none before answers
+  std::optional<double> head_dropout;  // before a classifier; unset: as
+                                       // `dropout`, and none before answers
   double eps = 1e-12;
   double initializer_range = 0.02;
   int64_t pad_token_id = 0;
-  bool tied = true;   // the masked words' output projection is the embedding
-  bool pooler = true; // head "none": with the pooler that pre-training leaves
-  std::vector<std::string> labels; // a classifier's classes
-  std::string problem;             // as in ClassifierOptions
+  bool tied = true;                 // the masked words' output projection is the embedding
+  bool pooler = true;               // head "none": with the pooler that pre-training leaves
+  std::vector<std::string> labels;  // a classifier's classes
+  std::string problem;              // as in ClassifierOptions
 };
 
 class BertImpl : public EncoderModelImpl {
-public:
+ public:
   // Error(kConfig) when sizes, type and head do not fit each other.
   explicit BertImpl(BertConfig config);
   // `type`: the family where config.json names none.
-  static BertConfig read_config(const nlohmann::json &json,
-                                const std::string &type = "bert");
+  static BertConfig read_config(const nlohmann::json& json, const std::string& type = "bert");
 
   // What EncoderModelImpl::head() promises; the next sentence as a classifier's
   // [B, 2].
-  Tensor forward(const Batch &batch) const override;
-  Tensor encode(const Batch &batch) const override;
+  Tensor forward(const Batch& batch) const override;
+  Tensor encode(const Batch& batch) const override;
   // [B, C]: the first token through the pooler; Error(kArgument) for a model
   // without one.
-  Tensor pooled(const Batch &batch) const;
+  Tensor pooled(const Batch& batch) const;
+  bool has_pooler() const { return !pooler_.is_empty(); }
 
   // Masked words and classes: cross entropy over labels that count (or as
   // `problem` says). Answers: the mean of start and end, over real tokens only.
   // Pre-training: the mean of the next sentence's loss is added to that of the
   // words.
-  LossSum loss(const Batch &batch, double label_smoothing = 0) override;
+  LossSum loss(const Batch& batch, double label_smoothing = 0) override;
 
   std::string type() const override { return config_.type; }
   std::string head() const override;
   std::vector<std::string> labels() const override { return config_.labels; }
-  Tensor scores(const Tensor &logits) const override;
+  Tensor scores(const Tensor& logits) const override;
   nlohmann::json config() const override;
   std::vector<TensorName> tensor_names() const override;
   std::vector<std::string> harmless_names() const override;
   std::string outer_prefix() const override;
-  void leave_out(const std::vector<std::string> &stored) override;
+  void leave_out(const std::vector<std::string>& stored) override;
   void initialize() override;
   int64_t vocab_size() const override { return config_.vocab_size; }
   int64_t max_positions() const override { return config_.positions; }
 
-private:
-  Tensor embed(const Batch &batch) const; // [B, T, C], before positions
-  Tensor classify(const Tensor &hidden, const Tensor &start)
-      const; // [B, T, C] -> logits of rows or of tokens
-  CrossEntropySum word_loss(const Tensor &hidden, const Tensor &labels,
-                            double label_smoothing) const;
-  CrossEntropySum answer_loss(const Tensor &hidden, const Batch &batch) const;
+ private:
+  Tensor embed(const Batch& batch) const;                            // [B, T, C], before positions
+  Tensor classify(const Tensor& hidden, const Tensor& start) const;  // [B, T, C] -> logits of rows or of tokens
+  CrossEntropySum word_loss(const Tensor& hidden, const Tensor& labels, double label_smoothing) const;
+  CrossEntropySum answer_loss(const Tensor& hidden, const Batch& batch) const;
 
   BertConfig config_;
   Embedding embedding_, segments_;
@@ -98,4 +96,4 @@ private:
 };
 TORCH_MODULE(Bert);
 
-} // namespace fovea
+}  // namespace fovea

@@ -13,17 +13,13 @@ namespace {
 // Two ways of naming the same parts. BERT's and RoBERTa's:
 struct BertWords {
   // config.json
-  const char *width = "hidden_size", *layers = "num_hidden_layers",
-             *heads = "num_attention_heads", *hidden = "intermediate_size",
-             *activation = "hidden_act", *dropout = "hidden_dropout_prob",
-             *attention_dropout = "attention_probs_dropout_prob",
-             *classifier_dropout = "classifier_dropout";
+  const char *width = "hidden_size", *layers = "num_hidden_layers", *heads = "num_attention_heads",
+             *hidden = "intermediate_size", *activation = "hidden_act", *dropout = "hidden_dropout_prob",
+             *attention_dropout = "attention_probs_dropout_prob", *classifier_dropout = "classifier_dropout";
   // tensors of a layer
-  const char *layer = "encoder.layer.", *query = "attention.self.query",
-             *key = "attention.self.key", *value = "attention.self.value",
-             *output = "attention.output.dense",
-             *attention_norm = "attention.output.LayerNorm",
-             *up = "intermediate.dense", *down = "output.dense",
+  const char *layer = "encoder.layer.", *query = "attention.self.query", *key = "attention.self.key",
+             *value = "attention.self.value", *output = "attention.output.dense",
+             *attention_norm = "attention.output.LayerNorm", *up = "intermediate.dense", *down = "output.dense",
              *feed_forward_norm = "output.LayerNorm";
 };
 // DistilBERT's:
@@ -48,22 +44,21 @@ constexpr BertWords kDistilWords{
 };
 
 struct BertFamily {
-  std::string type;    // config.json's model_type
-  std::string classes; // how its architectures begin
-  std::string prefix;  // outer prefix of stored names
+  std::string type;     // config.json's model_type
+  std::string classes;  // how its architectures begin
+  std::string prefix;   // outer prefix of stored names
   BertWords words;
   // stored names of the heads; of the last two one, where the projection has no
   // bias of its own name
   std::string word_dense, word_norm, word_bias, word_output;
-  std::string row_dense, row_output; // of a classifier of rows; the first may
-                                     // be the encoder's pooler
+  std::string row_dense, row_output;  // of a classifier of rows; the first may
+                                      // be the encoder's pooler
   int64_t pad_token_id = 0;
-  bool distilled = false; // no segments, no pooler, no next sentence
-  bool robust =
-      false; // positions after the padding's id, dropout on the first token
+  bool distilled = false;  // no segments, no pooler, no next sentence
+  bool robust = false;     // positions after the padding's id, dropout on the first token
 };
 
-BertFamily roberta_family(const char *type, const char *classes) {
+BertFamily roberta_family(const char* type, const char* classes) {
   return {.type = type,
           .classes = classes,
           .prefix = "roberta.",
@@ -77,40 +72,37 @@ BertFamily roberta_family(const char *type, const char *classes) {
           .robust = true};
 }
 
-const std::vector<BertFamily> &bert_families() {
-  static const std::vector<BertFamily> families = {
-      {.type = "bert",
-       .classes = "Bert",
-       .prefix = "bert.",
-       .word_dense = "cls.predictions.transform.dense",
-       .word_norm = "cls.predictions.transform.LayerNorm",
-       .word_bias = "cls.predictions.bias",
-       .word_output = "cls.predictions.decoder",
-       .row_dense = "bert.pooler.dense",
-       .row_output = "classifier"},
-      roberta_family("roberta", "Roberta"),
-      roberta_family("xlm-roberta", "XLMRoberta"),
-      roberta_family("camembert", "Camembert"),
-      {.type = "distilbert",
-       .classes = "DistilBert",
-       .prefix = "distilbert.",
-       .words = kDistilWords,
-       .word_dense = "vocab_transform",
-       .word_norm = "vocab_layer_norm",
-       .word_bias = "vocab_projector.bias",
-       .word_output = "vocab_projector",
-       .row_dense = "pre_classifier",
-       .row_output = "classifier",
-       .distilled = true}};
+const std::vector<BertFamily>& bert_families() {
+  static const std::vector<BertFamily> families = {{.type = "bert",
+                                                    .classes = "Bert",
+                                                    .prefix = "bert.",
+                                                    .word_dense = "cls.predictions.transform.dense",
+                                                    .word_norm = "cls.predictions.transform.LayerNorm",
+                                                    .word_bias = "cls.predictions.bias",
+                                                    .word_output = "cls.predictions.decoder",
+                                                    .row_dense = "bert.pooler.dense",
+                                                    .row_output = "classifier"},
+                                                   roberta_family("roberta", "Roberta"),
+                                                   roberta_family("xlm-roberta", "XLMRoberta"),
+                                                   roberta_family("camembert", "Camembert"),
+                                                   {.type = "distilbert",
+                                                    .classes = "DistilBert",
+                                                    .prefix = "distilbert.",
+                                                    .words = kDistilWords,
+                                                    .word_dense = "vocab_transform",
+                                                    .word_norm = "vocab_layer_norm",
+                                                    .word_bias = "vocab_projector.bias",
+                                                    .word_output = "vocab_projector",
+                                                    .row_dense = "pre_classifier",
+                                                    .row_output = "classifier",
+                                                    .distilled = true}};
   return families;
 }
 
-const BertFamily &bert_family(const std::string &type) {
-  for (const BertFamily &family : bert_families())
-    if (family.type == type)
-      return family;
-  throw Error(ErrorKind::kConfig, "bert: unknown type \"" + type + "\"" +
-                                      suggestion(type, bert_types()));
+const BertFamily& bert_family(const std::string& type) {
+  for (const BertFamily& family : bert_families())
+    if (family.type == type) return family;
+  throw Error(ErrorKind::kConfig, "bert: unknown type \"" + type + "\"" + suggestion(type, bert_types()));
 }
 
 // How an architecture ends, and the head it means.
@@ -119,135 +111,107 @@ struct BertHead {
   bool of_bert_only = false;
 };
 
-const std::vector<BertHead> &bert_heads() {
-  static const std::vector<BertHead> heads = {
-      {"Model", "none"},
-      {"ForMaskedLM", "masked_lm"},
-      {"ForPreTraining", "pretraining", true},
-      {"ForNextSentencePrediction", "next_sentence", true},
-      {"ForSequenceClassification", "classifier"},
-      {"ForTokenClassification", "token_classifier"},
-      {"ForQuestionAnswering", "question_answering"}};
+const std::vector<BertHead>& bert_heads() {
+  static const std::vector<BertHead> heads = {{"Model", "none"},
+                                              {"ForMaskedLM", "masked_lm"},
+                                              {"ForPreTraining", "pretraining", true},
+                                              {"ForNextSentencePrediction", "next_sentence", true},
+                                              {"ForSequenceClassification", "classifier"},
+                                              {"ForTokenClassification", "token_classifier"},
+                                              {"ForQuestionAnswering", "question_answering"}};
   return heads;
 }
 
-bool bert_names_labels(const std::string &head) {
-  return head == "classifier" || head == "token_classifier";
-}
+bool bert_names_labels(const std::string& head) { return head == "classifier" || head == "token_classifier"; }
 
 // The head that the first known of config.json's architectures has; without any
 // the encoder alone.
-std::string read_head(const nlohmann::json &json, const BertFamily &family) {
+std::string read_head(const nlohmann::json& json, const BertFamily& family) {
   const auto named = json.find("architectures");
-  if (named == json.end() || named->empty())
-    return "none";
-  for (const auto &architecture : *named)
-    for (const BertHead &head : bert_heads())
-      if (architecture == family.classes + head.ending &&
-          (!head.of_bert_only || family.type == "bert"))
+  if (named == json.end() || named->empty()) return "none";
+  for (const auto& architecture : *named)
+    for (const BertHead& head : bert_heads())
+      if (architecture == family.classes + head.ending && (!head.of_bert_only || family.type == "bert"))
         return head.head;
   std::string known;
-  for (const auto &name : bert_architectures(family.type))
-    known += (known.empty() ? "" : ", ") + name;
+  for (const auto& name : bert_architectures(family.type)) known += (known.empty() ? "" : ", ") + name;
   throw Error(ErrorKind::kInput,
-              "config.json: \"architectures\": " + named->dump() +
-                  " is not supported; known are " + known);
+              "config.json: \"architectures\": " + named->dump() + " is not supported; known are " + known);
 }
 
-std::vector<std::string> read_labels(const nlohmann::json &json) {
+std::vector<std::string> read_labels(const nlohmann::json& json) {
   const auto found = json.find("id2label");
   if (found == json.end() || found->is_null()) {
     std::vector<std::string> out;
-    for (int64_t i = 0; i < config_size(json, "num_labels", 2); ++i)
-      out.push_back("LABEL_" + std::to_string(i));
+    for (int64_t i = 0; i < config_size(json, "num_labels", 2); ++i) out.push_back("LABEL_" + std::to_string(i));
     return out;
   }
-  FOVEA_CHECK_INPUT(found->is_object() && !found->empty(),
-                    "config.json: \"id2label\": wanted {\"0\": \"name\", …}");
+  FOVEA_CHECK_INPUT(found->is_object() && !found->empty(), "config.json: \"id2label\": wanted {\"0\": \"name\", …}");
   std::vector<std::string> out(found->size());
   for (size_t i = 0; i < out.size(); ++i) {
     const auto label = found->find(std::to_string(i));
-    FOVEA_CHECK_INPUT(label != found->end() && label->is_string(),
-                      "config.json: \"id2label\" has ", found->size(),
+    FOVEA_CHECK_INPUT(label != found->end() && label->is_string(), "config.json: \"id2label\" has ", found->size(),
                       " labels but no text for \"", i, "\"");
     out[i] = label->get<std::string>();
   }
   return out;
 }
 
-} // namespace
+}  // namespace
 
 std::vector<std::string> bert_types() {
   std::vector<std::string> out;
-  for (const BertFamily &family : bert_families())
-    out.push_back(family.type);
+  for (const BertFamily& family : bert_families()) out.push_back(family.type);
   return out;
 }
 
-std::vector<std::string> bert_architectures(const std::string &type) {
+std::vector<std::string> bert_architectures(const std::string& type) {
   std::vector<std::string> out;
-  for (const BertHead &head : bert_heads())
-    if (!head.of_bert_only || type == "bert")
-      out.push_back(bert_family(type).classes + head.ending);
+  for (const BertHead& head : bert_heads())
+    if (!head.of_bert_only || type == "bert") out.push_back(bert_family(type).classes + head.ending);
   return out;
 }
 
-void check_bert_config(BertConfig &c) {
-  const BertFamily &family = bert_family(c.type);
+void check_bert_config(BertConfig& c) {
+  const BertFamily& family = bert_family(c.type);
   std::vector<std::string> known;
-  for (const BertHead &head : bert_heads())
-    if (!head.of_bert_only || c.type == "bert")
-      known.push_back(head.head);
-  const bool fits =
-      std::find(known.begin(), known.end(), c.head) != known.end();
-  FOVEA_CHECK_CONFIG(fits, c.type, ": unknown head \"", c.head, "\"",
-                     suggestion(c.head, known));
-  FOVEA_CHECK_CONFIG(c.initializer_range >= 0, c.type,
-                     ": initializer_range is ", c.initializer_range,
+  for (const BertHead& head : bert_heads())
+    if (!head.of_bert_only || c.type == "bert") known.push_back(head.head);
+  const bool fits = std::find(known.begin(), known.end(), c.head) != known.end();
+  FOVEA_CHECK_CONFIG(fits, c.type, ": unknown head \"", c.head, "\"", suggestion(c.head, known));
+  FOVEA_CHECK_CONFIG(c.initializer_range >= 0, c.type, ": initializer_range is ", c.initializer_range,
                      ", wanted at least 0");
-  FOVEA_CHECK_CONFIG(!family.distilled || c.segments == 0, c.type,
-                     ": segments is ", c.segments, ", it has none");
-  FOVEA_CHECK_CONFIG(family.distilled || c.segments > 0, c.type,
-                     ": segments is ", c.segments, ", wanted at least 1");
-  FOVEA_CHECK_CONFIG(!family.robust || c.pad_token_id >= 0, c.type,
-                     ": pad_token_id is ", c.pad_token_id,
+  FOVEA_CHECK_CONFIG(!family.distilled || c.segments == 0, c.type, ": segments is ", c.segments, ", it has none");
+  FOVEA_CHECK_CONFIG(family.distilled || c.segments > 0, c.type, ": segments is ", c.segments, ", wanted at least 1");
+  FOVEA_CHECK_CONFIG(!family.robust || c.pad_token_id >= 0, c.type, ": pad_token_id is ", c.pad_token_id,
                      ", wanted at least 0");
   if (bert_names_labels(c.head)) {
-    FOVEA_CHECK_CONFIG(!c.labels.empty(), c.type, ": a ", c.head,
-                       " needs the names of its labels");
+    FOVEA_CHECK_CONFIG(!c.labels.empty(), c.type, ": a ", c.head, " needs the names of its labels");
   } else {
     c.labels.clear();
   }
   // As the original release names them.
-  if (c.head == "next_sentence" || c.head == "pretraining")
-    c.labels = {"isNext", "notNext"};
-  if (family.distilled)
-    c.pooler = false;
+  if (c.head == "next_sentence" || c.head == "pretraining") c.labels = {"isNext", "notNext"};
+  if (family.distilled) c.pooler = false;
 }
 
-bool bert_has_segments(const std::string &type) {
-  return !bert_family(type).distilled;
-}
+bool bert_has_segments(const std::string& type) { return !bert_family(type).distilled; }
 
-int64_t bert_position_offset(const BertConfig &c) {
-  return bert_family(c.type).robust ? c.pad_token_id + 1 : 0;
-}
+int64_t bert_position_offset(const BertConfig& c) { return bert_family(c.type).robust ? c.pad_token_id + 1 : 0; }
 
-PoolerOptions bert_pooler(const BertConfig &c, double dropout) {
-  const BertFamily &family = bert_family(c.type);
+PoolerOptions bert_pooler(const BertConfig& c, double dropout) {
+  const BertFamily& family = bert_family(c.type);
   return {.width = c.width,
           .activation = family.distilled ? "relu" : "tanh",
           .dropout = family.robust && c.head == "classifier" ? dropout : 0};
 }
 
 // RoBERTa's is fixed.
-std::string bert_words_activation(const BertConfig &c) {
-  return bert_family(c.type).robust ? "gelu" : c.activation;
-}
+std::string bert_words_activation(const BertConfig& c) { return bert_family(c.type).robust ? "gelu" : c.activation; }
 
-BertConfig read_bert_config(const nlohmann::json &j, const std::string &type) {
-  const BertFamily &family = bert_family(config_value(j, "model_type", type));
-  const BertWords &w = family.words;
+BertConfig read_bert_config(const nlohmann::json& j, const std::string& type) {
+  const BertFamily& family = bert_family(config_value(j, "model_type", type));
+  const BertWords& w = family.words;
   require_config(j, "is_decoder", false);
   require_config(j, "add_cross_attention", false);
   require_config(j, "position_embedding_type", std::string("absolute"));
@@ -263,68 +227,51 @@ BertConfig read_bert_config(const nlohmann::json &j, const std::string &type) {
   c.hidden = config_size(j, w.hidden, 3072);
   c.activation = config_value(j, w.activation, c.activation);
   c.dropout = config_value(j, w.dropout, c.dropout);
-  c.attention_dropout =
-      config_value(j, w.attention_dropout, c.attention_dropout);
-  if (c.head == "classifier" ||
-      (c.head == "token_classifier" && !family.distilled))
-    c.head_dropout = config_value(j, w.classifier_dropout,
-                                  family.distilled ? 0.2 : c.dropout);
-  if (c.head == "question_answering" && family.distilled)
-    c.head_dropout = config_value(j, "qa_dropout", 0.1);
-  if (!family.distilled)
-    c.eps = config_value(j, "layer_norm_eps", c.eps);
-  c.segments =
-      family.distilled ? 0 : config_size(j, "type_vocab_size", c.segments);
-  c.initializer_range =
-      config_value(j, "initializer_range", c.initializer_range);
+  c.attention_dropout = config_value(j, w.attention_dropout, c.attention_dropout);
+  if (c.head == "classifier" || (c.head == "token_classifier" && !family.distilled))
+    c.head_dropout = config_value(j, w.classifier_dropout, family.distilled ? 0.2 : c.dropout);
+  if (c.head == "question_answering" && family.distilled) c.head_dropout = config_value(j, "qa_dropout", 0.1);
+  if (!family.distilled) c.eps = config_value(j, "layer_norm_eps", c.eps);
+  c.segments = family.distilled ? 0 : config_size(j, "type_vocab_size", c.segments);
+  c.initializer_range = config_value(j, "initializer_range", c.initializer_range);
   c.pad_token_id = config_value(j, "pad_token_id", family.pad_token_id);
   c.tied = config_value(j, "tie_word_embeddings", c.tied);
   c.pooler = !family.distilled;
-  const int64_t rows = config_size(j, "max_position_embeddings", c.positions),
-                offset = bert_position_offset(c);
-  FOVEA_CHECK_INPUT(rows > offset,
-                    "config.json: \"max_position_embeddings\" is ", rows,
-                    ", wanted more than ", offset,
+  const int64_t rows = config_size(j, "max_position_embeddings", c.positions), offset = bert_position_offset(c);
+  FOVEA_CHECK_INPUT(rows > offset, "config.json: \"max_position_embeddings\" is ", rows, ", wanted more than ", offset,
                     " (positions are counted from pad_token_id + 1 on)");
   c.positions = rows - offset;
-  if (bert_names_labels(c.head))
-    c.labels = read_labels(j);
-  if (c.head == "classifier")
-    c.problem = config_value(j, "problem_type", std::string());
+  if (bert_names_labels(c.head)) c.labels = read_labels(j);
+  if (c.head == "classifier") c.problem = config_value(j, "problem_type", std::string());
   return c;
 }
 
-nlohmann::json write_bert_config(const BertConfig &c) {
-  const BertFamily &family = bert_family(c.type);
-  const BertWords &w = family.words;
+nlohmann::json write_bert_config(const BertConfig& c) {
+  const BertFamily& family = bert_family(c.type);
+  const BertWords& w = family.words;
   std::string architecture = family.classes;
-  for (const BertHead &head : bert_heads())
-    if (head.head == c.head)
-      architecture += head.ending;
-  nlohmann::json out{
-      {"model_type", c.type},
-      {"architectures", {architecture}},
-      {"vocab_size", c.vocab_size},
-      {"max_position_embeddings", c.positions + bert_position_offset(c)},
-      {w.width, c.width},
-      {w.layers, c.layers},
-      {w.heads, c.heads},
-      {w.hidden, c.hidden},
-      {w.activation, c.activation},
-      {w.dropout, c.dropout},
-      {w.attention_dropout, c.attention_dropout},
-      {"initializer_range", c.initializer_range},
-      {"pad_token_id", c.pad_token_id},
-      {"tie_word_embeddings", c.tied}};
+  for (const BertHead& head : bert_heads())
+    if (head.head == c.head) architecture += head.ending;
+  nlohmann::json out{{"model_type", c.type},
+                     {"architectures", {architecture}},
+                     {"vocab_size", c.vocab_size},
+                     {"max_position_embeddings", c.positions + bert_position_offset(c)},
+                     {w.width, c.width},
+                     {w.layers, c.layers},
+                     {w.heads, c.heads},
+                     {w.hidden, c.hidden},
+                     {w.activation, c.activation},
+                     {w.dropout, c.dropout},
+                     {w.attention_dropout, c.attention_dropout},
+                     {"initializer_range", c.initializer_range},
+                     {"pad_token_id", c.pad_token_id},
+                     {"tie_word_embeddings", c.tied}};
   if (!family.distilled) {
     out["layer_norm_eps"] = c.eps;
     out["type_vocab_size"] = c.segments;
   }
-  if (c.head_dropout)
-    out[c.head == "question_answering" ? "qa_dropout" : w.classifier_dropout] =
-        *c.head_dropout;
-  if (!c.problem.empty())
-    out["problem_type"] = c.problem;
+  if (c.head_dropout) out[c.head == "question_answering" ? "qa_dropout" : w.classifier_dropout] = *c.head_dropout;
+  if (!c.problem.empty()) out["problem_type"] = c.problem;
   if (bert_names_labels(c.head)) {
     for (size_t i = 0; i < c.labels.size(); ++i) {
       out["id2label"][std::to_string(i)] = c.labels[i];
@@ -334,24 +281,19 @@ nlohmann::json write_bert_config(const BertConfig &c) {
   return out;
 }
 
-std::vector<TensorName> bert_tensor_names(const BertConfig &c) {
-  const BertFamily &family = bert_family(c.type);
-  const BertWords &w = family.words;
+std::vector<TensorName> bert_tensor_names(const BertConfig& c) {
+  const BertFamily& family = bert_family(c.type);
+  const BertWords& w = family.words;
   std::vector<TensorName> out;
-  const auto both = [&](const std::string &stored, const std::string &ours) {
-    for (const char *part : {".weight", ".bias"})
-      out.push_back({.stored = stored + part, .ours = {ours + part}});
+  const auto both = [&](const std::string& stored, const std::string& ours) {
+    for (const char* part : {".weight", ".bias"}) out.push_back({.stored = stored + part, .ours = {ours + part}});
   };
-  out.push_back({.stored = family.prefix + "embeddings.word_embeddings.weight",
-                 .ours = {"embedding.weight"}});
+  out.push_back({.stored = family.prefix + "embeddings.word_embeddings.weight", .ours = {"embedding.weight"}});
   const size_t words = out.size() - 1;
   out.push_back(
-      {.stored = family.prefix + "embeddings.position_embeddings.weight",
-       .ours = {"encoder.position.weight"}});
+      {.stored = family.prefix + "embeddings.position_embeddings.weight", .ours = {"encoder.position.weight"}});
   if (c.segments > 0)
-    out.push_back(
-        {.stored = family.prefix + "embeddings.token_type_embeddings.weight",
-         .ours = {"segments.weight"}});
+    out.push_back({.stored = family.prefix + "embeddings.token_type_embeddings.weight", .ours = {"segments.weight"}});
   both(family.prefix + "embeddings.LayerNorm", "encoder.embed_norm");
   for (int64_t i = 0; i < c.layers; ++i) {
     const std::string h = family.prefix + w.layer + std::to_string(i) + ".";
@@ -366,10 +308,9 @@ std::vector<TensorName> bert_tensor_names(const BertConfig &c) {
     both(h + w.feed_forward_norm, l + "feed_forward_norm");
   }
   if (c.head == "none") {
-    if (c.pooler)
-      both(family.prefix + "pooler.dense", "pooler.dense");
+    if (c.pooler) both(family.prefix + "pooler.dense", "pooler.dense");
     // The encoder alone is stored without the outer prefix.
-    for (TensorName &name : out) {
+    for (TensorName& name : out) {
       name.optional = name.ours[0].starts_with("pooler.");
       name.aliases = {name.stored};
       name.stored = name.stored.substr(family.prefix.size());
@@ -378,15 +319,11 @@ std::vector<TensorName> bert_tensor_names(const BertConfig &c) {
   if (c.head == "masked_lm" || c.head == "pretraining") {
     both(family.word_dense, "words.dense");
     both(family.word_norm, "words.norm");
-    const std::string weight = family.word_output + ".weight",
-                      bias = family.word_output + ".bias";
+    const std::string weight = family.word_output + ".weight", bias = family.word_output + ".bias";
     if (c.tied) {
       out[words].aliases = {weight};
-      out.push_back({.stored = family.word_bias,
-                     .ours = {"words.bias"},
-                     .aliases = {bias}});
-      if (bias == family.word_bias)
-        out.back().aliases.clear();
+      out.push_back({.stored = family.word_bias, .ours = {"words.bias"}, .aliases = {bias}});
+      if (bias == family.word_bias) out.back().aliases.clear();
     } else {
       out.push_back({.stored = weight, .ours = {"words.weight"}});
       out.push_back({.stored = bias, .ours = {"words.bias"}});
@@ -400,40 +337,29 @@ std::vector<TensorName> bert_tensor_names(const BertConfig &c) {
     both("bert.pooler.dense", "pooler.dense");
     both("cls.seq_relationship", "classifier.output");
   }
-  if (c.head == "token_classifier")
-    both("classifier", "classifier.output");
-  if (c.head == "question_answering")
-    both("qa_outputs", "classifier.output");
+  if (c.head == "token_classifier") both("classifier", "classifier.output");
+  if (c.head == "question_answering") both("qa_outputs", "classifier.output");
   return out;
 }
 
-std::vector<std::string> bert_harmless_names(const BertConfig &c) {
-  const BertFamily &family = bert_family(c.type);
+std::vector<std::string> bert_harmless_names(const BertConfig& c) {
+  const BertFamily& family = bert_family(c.type);
   // Counters that older versions stored.
-  std::vector<std::string> out{"*embeddings.position_ids",
-                               "*embeddings.token_type_ids"};
+  std::vector<std::string> out{"*embeddings.position_ids", "*embeddings.token_type_ids"};
   // What pre-training leaves beside the head asked for.
-  const bool pools =
-      c.head == "none" || c.head == "pretraining" ||
-      c.head == "next_sentence" ||
-      (c.head == "classifier" && family.row_dense == "bert.pooler.dense");
-  if (!pools || !c.pooler)
-    out.push_back("*pooler.dense.*");
-  if (c.head == "masked_lm")
-    out.push_back("cls.seq_relationship.*");
-  if (c.head == "none")
-    out.insert(out.end(), {"cls.*", "lm_head.*", "vocab_*"});
+  const bool pools = c.head == "none" || c.head == "pretraining" || c.head == "next_sentence" ||
+                     (c.head == "classifier" && family.row_dense == "bert.pooler.dense");
+  if (!pools || !c.pooler) out.push_back("*pooler.dense.*");
+  if (c.head == "masked_lm") out.push_back("cls.seq_relationship.*");
+  if (c.head == "none") out.insert(out.end(), {"cls.*", "lm_head.*", "vocab_*"});
   // Untied, the projection's own bias is the one that counts.
-  if ((c.head == "masked_lm" || c.head == "pretraining") && !c.tied &&
-      family.word_bias != family.word_output + ".bias")
+  if ((c.head == "masked_lm" || c.head == "pretraining") && !c.tied && family.word_bias != family.word_output + ".bias")
     out.push_back(family.word_bias);
   return out;
 }
 
 // A plain encoder's names have it only in the files of models with a head,
 // where aliases find them.
-std::string bert_outer_prefix(const BertConfig &c) {
-  return c.head == "none" ? "" : bert_family(c.type).prefix;
-}
+std::string bert_outer_prefix(const BertConfig& c) { return c.head == "none" ? "" : bert_family(c.type).prefix; }
 
-} // namespace fovea
+}  // namespace fovea
