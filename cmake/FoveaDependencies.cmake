@@ -20,6 +20,8 @@ find_package(nlohmann_json 3.9 REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc)
 pkg_check_modules(pcre2 REQUIRED IMPORTED_TARGET libpcre2-8)
+find_package(PNG REQUIRED)
+find_package(JPEG REQUIRED)
 # A project that embeds fovea links these too, and its scope is above ours.
 get_property(imported DIRECTORY PROPERTY IMPORTED_TARGETS)
 foreach(target ${imported})

@@ -18,8 +18,9 @@
 #include "fovea/base/log.h"
 #include "fovea/base/probe.h"
 
-// io: whole files, safetensors
+// io: whole files, images, safetensors
 #include "fovea/io/files.h"
+#include "fovea/io/images.h"
 #include "fovea/io/safetensors.h"
 #include "fovea/io/safetensors_folder.h"
 
@@ -30,6 +31,7 @@
 // data: from tokens to batches
 #include "fovea/data/batch.h"
 #include "fovea/data/dataset.h"
+#include "fovea/data/image_processor.h"
 #include "fovea/data/packing.h"
 #include "fovea/data/padding.h"
 #include "fovea/data/pairs.h"
@@ -58,6 +60,7 @@
 #include "fovea/layers/init.h"
 #include "fovea/layers/linear.h"
 #include "fovea/layers/norm.h"
+#include "fovea/layers/patch_embedding.h"
 #include "fovea/positions/all.h"
 #include "fovea/positions/position.h"
 

@@ -16,7 +16,7 @@ struct Batch {
   at::Tensor lengths;     // [B] real tokens of each row of `ids`; undefined: all T
   at::Tensor start;       // [B] slots of padding before each row's first real token; undefined: none. Encoders only
   at::Tensor type_ids;    // [B, T] segment of each token (a sentence pair's 0 and 1); undefined: 0
-  at::Tensor images;      // [B, 3, Y, X] pixels, normalised; image models only, in place of `ids`
+  at::Tensor images;      // [B, channels, Y, X] pixels, normalised; image models only, in place of `ids`
   at::Tensor documents;   // [B, T] which packed text each token belongs to (−1 padding); undefined: one text a row
   at::Tensor positions;   // [B, T] position ids; undefined: 0 … T − 1 (packed texts start anew at 0)
   at::Tensor target_ids;  // [B, U] decoder input (teacher forcing); encoder-decoder only

@@ -18,13 +18,16 @@ at::Tensor first_token(const at::Tensor& hidden, const at::Tensor& start) {
 PoolerImpl::PoolerImpl(PoolerOptions options)
     : options_(std::move(options)), activation_(activation(options_.activation)) {
   FOVEA_CHECK_CONFIG(options_.width > 0, "pooler: width is ", options_.width, ", wanted at least 1");
+  if (options_.output_width == 0) options_.output_width = options_.width;
+  FOVEA_CHECK_CONFIG(options_.output_width > 0, "pooler: output_width is ", options_.output_width,
+                     ", wanted at least 1");
   check_probability("pooler: dropout", options_.dropout);
-  dense = register_module("dense", torch::nn::Linear(options_.width, options_.width));
+  dense = register_module("dense", torch::nn::Linear(options_.width, options_.output_width));
 }
 
 at::Tensor PoolerImpl::forward(const at::Tensor& hidden, const at::Tensor& start) const {
   return activation_(linear(dense, drop(first_token(hidden, start), options_.dropout,
-                                        is_training())));  // [B, C]
+                                        is_training())));  // [B, P]
 }
 
 }  // namespace fovea

@@ -17,6 +17,7 @@ at::Tensor first_token(const at::Tensor& hidden, const at::Tensor& start = {});
 
 struct PoolerOptions {
   int64_t width = 0;
+  int64_t output_width = 0;  // P; 0: width
   std::string activation = "tanh";
   double dropout = 0;  // on what enters
 };
@@ -24,10 +25,10 @@ struct PoolerOptions {
 class PoolerImpl : public torch::nn::Module {
  public:
   explicit PoolerImpl(PoolerOptions options);
-  // [B, T, C] -> [B, C]
+  // [B, T, C] -> [B, P]
   at::Tensor forward(const at::Tensor& hidden, const at::Tensor& start = {}) const;
 
-  torch::nn::Linear dense{nullptr};  // C -> C
+  torch::nn::Linear dense{nullptr};  // C -> P
 
  private:
   PoolerOptions options_;

@@ -139,24 +139,6 @@ std::string read_head(const nlohmann::json& json, const BertFamily& family) {
               "config.json: \"architectures\": " + named->dump() + " is not supported; known are " + known);
 }
 
-std::vector<std::string> read_labels(const nlohmann::json& json) {
-  const auto found = json.find("id2label");
-  if (found == json.end() || found->is_null()) {
-    std::vector<std::string> out;
-    for (int64_t i = 0; i < config_size(json, "num_labels", 2); ++i) out.push_back("LABEL_" + std::to_string(i));
-    return out;
-  }
-  FOVEA_CHECK_INPUT(found->is_object() && !found->empty(), "config.json: \"id2label\": wanted {\"0\": \"name\", …}");
-  std::vector<std::string> out(found->size());
-  for (size_t i = 0; i < out.size(); ++i) {
-    const auto label = found->find(std::to_string(i));
-    FOVEA_CHECK_INPUT(label != found->end() && label->is_string(), "config.json: \"id2label\" has ", found->size(),
-                      " labels but no text for \"", i, "\"");
-    out[i] = label->get<std::string>();
-  }
-  return out;
-}
-
 }  // namespace
 
 std::vector<std::string> bert_types() {
@@ -241,7 +223,7 @@ BertConfig read_bert_config(const nlohmann::json& j, const std::string& type) {
   FOVEA_CHECK_INPUT(rows > offset, "config.json: \"max_position_embeddings\" is ", rows, ", wanted more than ", offset,
                     " (positions are counted from pad_token_id + 1 on)");
   c.positions = rows - offset;
-  if (bert_names_labels(c.head)) c.labels = read_labels(j);
+  if (bert_names_labels(c.head)) c.labels = config_labels(j);
   if (c.head == "classifier") c.problem = config_value(j, "problem_type", std::string());
   return c;
 }
@@ -272,12 +254,7 @@ nlohmann::json write_bert_config(const BertConfig& c) {
   }
   if (c.head_dropout) out[c.head == "question_answering" ? "qa_dropout" : w.classifier_dropout] = *c.head_dropout;
   if (!c.problem.empty()) out["problem_type"] = c.problem;
-  if (bert_names_labels(c.head)) {
-    for (size_t i = 0; i < c.labels.size(); ++i) {
-      out["id2label"][std::to_string(i)] = c.labels[i];
-      out["label2id"][c.labels[i]] = i;
-    }
-  }
+  if (bert_names_labels(c.head)) write_config_labels(c.labels, out);
   return out;
 }
 

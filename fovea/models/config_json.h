@@ -4,6 +4,8 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "fovea/base/check.h"
 #include "fovea/io/json.h"
@@ -30,6 +32,31 @@ inline int64_t config_size(const nlohmann::json& config, const char* key, int64_
   const int64_t value = config_value(config, key, fallback);
   FOVEA_CHECK_INPUT(value > 0, "config.json: \"", key, "\" is ", value, ", wanted a positive number");
   return value;
+}
+
+// The names of a classifier's classes, in order: `id2label`, or LABEL_0 … for `num_labels` (2 where that is absent).
+inline std::vector<std::string> config_labels(const nlohmann::json& config) {
+  const auto names = config.value("id2label", nlohmann::json());
+  FOVEA_CHECK_INPUT(names.is_null() || (names.is_object() && !names.empty()),
+                    R"(config.json: "id2label": wanted {"0": "name", …})");
+  const int64_t count = names.is_null() ? config_size(config, "num_labels", 2) : int64_t(names.size());
+  FOVEA_CHECK_INPUT(count <= 1 << 20, "config.json: ", count, " labels, wanted at most ", 1 << 20);
+  std::vector<std::string> out;
+  for (int64_t i = 0; i < count; ++i) {
+    const std::string key = std::to_string(i);
+    FOVEA_CHECK_INPUT(names.is_null() || (names.contains(key) && names[key].is_string()),
+                      "config.json: \"id2label\" has ", count, " labels but no text for \"", i, "\"");
+    out.push_back(names.is_null() ? "LABEL_" + key : names[key].get<std::string>());
+  }
+  return out;
+}
+
+// The inverse: `id2label` and `label2id`.
+inline void write_config_labels(const std::vector<std::string>& labels, nlohmann::json& config) {
+  for (size_t i = 0; i < labels.size(); ++i) {
+    config["id2label"][std::to_string(i)] = labels[i];
+    config["label2id"][labels[i]] = i;
+  }
 }
 
 }  // namespace fovea
