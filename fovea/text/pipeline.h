@@ -32,7 +32,7 @@ class WorkspacePool {
 };
 
 struct Roles {
-  std::optional<int64_t> bos, eos, pad, unk;
+  std::optional<int64_t> bos, eos, pad, unk, mask;
 };
 
 struct Pipeline {

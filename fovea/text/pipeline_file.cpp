@@ -33,6 +33,7 @@ constexpr std::array<std::string_view, 6> kBos = {"<s>",   "<bos>",        "<|be
 constexpr std::array<std::string_view, 5> kEos = {"</s>", "<eos>", "<|end_of_text|>", "<|endoftext|>", "[EOS]"};
 constexpr std::array<std::string_view, 4> kPad = {"<pad>", "[PAD]", "<|pad|>", "<|padding|>"};
 constexpr std::array<std::string_view, 2> kUnk = {"<unk>", "[UNK]"};
+constexpr std::array<std::string_view, 2> kMask = {"[MASK]", "<mask>"};
 
 }  // namespace
 
@@ -108,6 +109,7 @@ void Pipeline::find_roles() {
   roles.eos = by_name(kEos);
   roles.pad = padding ? std::optional(padding->token.id) : by_name(kPad);
   const std::string unknown = model->unknown_token();
+  roles.mask = by_name(kMask);
   roles.unk = unknown.empty() ? by_name(kUnk) : token_to_id(unknown);
 }
 

@@ -32,6 +32,7 @@ void read_roles(const fs::path& path, text::Pipeline& pipeline) {
   read("eos_token", pipeline.roles.eos);
   read("pad_token", pipeline.roles.pad);
   read("unk_token", pipeline.roles.unk);
+  read("mask_token", pipeline.roles.mask);
 }
 
 text::TokenizerFile read_folder(const fs::path& folder) {
@@ -108,6 +109,7 @@ std::optional<int64_t> Tokenizer::bos_id() const { return pipeline_->roles.bos; 
 std::optional<int64_t> Tokenizer::eos_id() const { return pipeline_->roles.eos; }
 std::optional<int64_t> Tokenizer::pad_id() const { return pipeline_->roles.pad; }
 std::optional<int64_t> Tokenizer::unk_id() const { return pipeline_->roles.unk; }
+std::optional<int64_t> Tokenizer::mask_id() const { return pipeline_->roles.mask; }
 
 std::vector<std::pair<size_t, size_t>> byte_offsets(std::string_view text,
                                                     const std::vector<std::pair<int64_t, int64_t>>& code_points) {

@@ -74,11 +74,12 @@ class Tokenizer {
   bool is_special(int64_t id) const;
 
   // The token of a role: as tokenizer_config.json in the folder says, else as tokenizer.json shows, else by the usual
-  // names ("<s>", "</s>", "<|endoftext|>", "<pad>", "<unk>" …) among the special tokens.
+  // names ("<s>", "</s>", "<|endoftext|>", "<pad>", "<unk>", "[MASK]" …) among the special tokens.
   std::optional<int64_t> bos_id() const;
   std::optional<int64_t> eos_id() const;
   std::optional<int64_t> pad_id() const;
   std::optional<int64_t> unk_id() const;
+  std::optional<int64_t> mask_id() const;
 
  private:
   friend class StreamDecoder;
