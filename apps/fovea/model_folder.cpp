@@ -83,6 +83,20 @@ GenerativeModel writing_model(const ModelFolder& folder) {
   return out;
 }
 
+TextEncoder open_text_encoder(const fs::path& path) {
+  return as_input(path, [&] { return TextEncoder::load(path); });
+}
+
+void check_text(const TextEncoder& encoder, std::string_view text, const std::string& source) {
+  const int64_t positions = encoder.model->max_positions();
+  const size_t around = 16;                                                // more special tokens than any template has
+  if (!text.empty() && int64_t(text.size() + around) < positions) return;  // tokens take a byte or more
+  const size_t tokens = encoder.tokenizer.ids(text, {.pad = false}).size();
+  FOVEA_CHECK_INPUT(tokens > 0, source, ": the text is empty; wanted at least one token");
+  FOVEA_CHECK_INPUT(int64_t(tokens) <= positions, source, ": the text has ", tokens, " tokens, the model has ",
+                    positions, " positions");
+}
+
 std::vector<int64_t> prompt_ids(const ModelFolder& folder, std::string_view text, const std::string& source) {
   check_utf8(text, source);
   std::vector<int64_t> ids = folder.tokenizer.ids(text, {.truncate = false, .pad = false});

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "fovea/models/model.h"
+#include "fovea/models/text_encoder.h"
 #include "fovea/text/tokenizer.h"
 
 namespace fovea {
@@ -30,6 +31,11 @@ ModelFolder open_model_folder(const std::filesystem::path& path);
 
 // The model as one that writes; Error(kInput) for one that does not.
 GenerativeModel writing_model(const ModelFolder& folder);
+
+// A folder opened for reading texts; Error(kInput) that names the folder for anything missing or bad in it.
+TextEncoder open_text_encoder(const std::filesystem::path& path);
+// Error(kInput) that names the text's source where it has no tokens, or more than the model has positions.
+void check_text(const TextEncoder& encoder, std::string_view text, const std::string& source);
 
 // The tokens that a model reads for this text: with what the tokenizer puts around it, and for an encoder-decoder
 // closed by the end token. `source` names the text in errors: UTF-8, at least one token, at most the model's positions.

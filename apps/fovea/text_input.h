@@ -1,0 +1,29 @@
+// Texts that a verb works on: words of the command line, lines of files, or lines of standard input.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "apps/fovea/command_line.h"
+
+namespace fovea {
+
+struct TextLine {
+  std::string text, source;  // where it came from, for errors
+};
+
+class TextInput {
+ public:
+  void declare(CommandLine& line);
+  // Calls use() with up to `together` texts at a time, in order, checked to be UTF-8; with one at a time where they
+  // come from a terminal. Stops where use() returns false.
+  void each(size_t together, const std::function<bool(const std::vector<TextLine>&)>& use) const;
+
+ private:
+  std::vector<std::string> texts_, files_;
+};
+
+}  // namespace fovea
