@@ -46,13 +46,16 @@
 #include "fovea/scores/all.h"
 #include "fovea/scores/score.h"
 
-// layers, positions, attention, blocks: modules
+// layers, positions, attention, blocks, heads: modules
 #include "fovea/attention/attention.h"
 #include "fovea/attention/cache.h"
 #include "fovea/attention/variants/all.h"
 #include "fovea/attention/variants/variant.h"
 #include "fovea/blocks/block.h"
 #include "fovea/blocks/stack.h"
+#include "fovea/heads/classifier.h"
+#include "fovea/heads/masked_lm.h"
+#include "fovea/heads/pooler.h"
 #include "fovea/layers/activation.h"
 #include "fovea/layers/dropout.h"
 #include "fovea/layers/embedding.h"
@@ -64,10 +67,11 @@
 #include "fovea/positions/all.h"
 #include "fovea/positions/position.h"
 
-// models: wiring, folders
+// models: wiring, folders, what encoders are for
 #include "fovea/models/all.h"
 #include "fovea/models/model.h"
 #include "fovea/models/pretrained.h"
+#include "fovea/models/text_encoder.h"
 
 // loss, generate, train, view: what stands on a model
 #include "fovea/generate/causal_lm.h"
