@@ -148,7 +148,9 @@ std::shared_ptr<Dataset> cut_pairs(const Corpus& corpus, const ModelImpl& model,
 MeasuredData cut_corpus(const Corpus& corpus, const ModelImpl& model, const Tokenizer& tokenizer, Cut cut) {
   constexpr int64_t kLongestDefault = int64_t{1} << 20;
   const auto* writer = dynamic_cast<const GenerativeModelImpl*>(&model);
-  const bool reads_pairs = writer != nullptr && writer->has_encoder();
+  FOVEA_CHECK_CONFIG(writer != nullptr, "a ", model.type(),
+                     " model does not predict the next token, which is what text, lines and pairs ask for");
+  const bool reads_pairs = writer->has_encoder();
   FOVEA_CHECK_CONFIG(reads_pairs == (cut.kind == "pairs"), "the data's kind is \"", cut.kind, "\", a ", model.type(),
                      " model reads ", reads_pairs ? "pairs" : "text or lines");
   if (cut.context == 0) cut.context = model.max_positions();

@@ -151,8 +151,12 @@ def test_logits_loss_and_every_gradient(name, head, tmp_path):
     for parameter, p in theirs.named_parameters():
         if p.grad is None:  # a bias that transformers itself does not use
             continue
-        assert_close(ours["grad." + parameter], p.grad, 1e-4, parameter)
         seen += 1
+        if parameter.endswith((".key.bias", ".k_lin.bias")):  # it moves all scores of a row alike: zero, but for rounding
+            largest = theirs.get_parameter(parameter.replace("bias", "weight")).grad.abs().max()
+            assert ours["grad." + parameter].abs().max() <= 1e-5 * largest
+            continue
+        assert_close(ours["grad." + parameter], p.grad, 1e-4, parameter)
     assert seen == sum(k.startswith("grad.") for k in ours)
 
 
