@@ -126,9 +126,13 @@ Tensor VitImpl::forward(const Batch& batch) const {
   return classifier_.is_empty() ? hidden : classifier_->forward(first_token(hidden));
 }
 
-Tensor VitImpl::pool(const Tensor& hidden) const {
-  FOVEA_CHECK(!pooler_.is_empty(), "vit: this model has no pooler");
-  return pooler_->forward(hidden);
+Tensor VitImpl::pooled(const Batch& batch) const {
+  FOVEA_CHECK(has_pooler(), "this vit model has no pooler");
+  return pooler_->forward(encode(batch));
+}
+
+Tensor VitImpl::scores(const Tensor& logits) const {
+  return classifier_.is_empty() ? EncoderModelImpl::scores(logits) : classifier_->scores(logits);
 }
 
 LossSum VitImpl::loss(const Batch& batch, double label_smoothing) {
@@ -162,7 +166,6 @@ VitConfig VitImpl::read_config(const nlohmann::json& j) {
     c.labels = config_labels(j);
     c.problem = config_value(j, "problem_type", c.problem);
   }
-  c.pooler = config_value(j, "add_pooling_layer", c.pooler);
   c.pooler_width = config_value(j, "pooler_output_size", c.pooler_width);
   c.pooler_activation = config_value(j, "pooler_act", c.pooler_activation);
   return c;
@@ -192,9 +195,7 @@ nlohmann::json VitImpl::config() const {
                      {"pooler_output_size", c.pooler_width},
                      {"pooler_act", c.pooler_activation}};
   if (c.head_width > 0) out["head_dim"] = c.head_width;
-  // These two are calls' arguments in transformers, which passes over them here.
-  if (c.any_image_size) out["interpolate_pos_encoding"] = true;
-  if (c.head == "none" && !c.pooler) out["add_pooling_layer"] = false;
+  if (c.any_image_size) out["interpolate_pos_encoding"] = true;  // an argument of each call in transformers
   if (c.head == "classifier") write_config_labels(c.labels, out);
   if (!c.problem.empty()) out["problem_type"] = c.problem;
   return out;
@@ -225,9 +226,18 @@ std::vector<TensorName> VitImpl::tensor_names() const {
     both(stored + ".output.dense", ours + ".feed_forward.down");
   }
   both("vit.layernorm", "encoder.final_norm");
-  if (!pooler_.is_empty()) both("vit.pooler.dense", "pooler.dense");
+  if (has_pooler()) {
+    both("vit.pooler.dense", "pooler.dense");
+    for (auto name = out.end() - 2; name != out.end(); ++name) name->optional = true;
+  }
   if (!classifier_.is_empty()) both("classifier", "classifier.output");
   return out;
+}
+
+void VitImpl::leave_out(const std::vector<std::string>&) {
+  unregister_module("pooler");  // the only optional part
+  pooler_ = Pooler();
+  config_.pooler = false;
 }
 
 // What masked pre-training put in place of a patch.

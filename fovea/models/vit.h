@@ -30,7 +30,7 @@ struct VitConfig {
   std::string head = "none";        // or "classifier"
   std::vector<std::string> labels;  // of the classifier
   std::string problem;              // of the classifier, as in heads/classifier.h
-  bool pooler = true;               // head "none" only
+  bool pooler = true;               // head "none" only; a file may lack it
   int64_t pooler_width = 0;         // 0: width
   std::string pooler_activation = "tanh";
 };
@@ -45,16 +45,19 @@ class VitImpl : public EncoderModelImpl {
   Tensor encode(const Batch& batch) const override;
   // "none": the hidden states [B, 1 + N, C]; "classifier": logits [B, N labels] of the class token.
   Tensor forward(const Batch& batch) const override;
-  // The class token's hidden state through the pooler: [B, 1 + N, C] -> [B, pooler_width].
-  Tensor pool(const Tensor& hidden) const;
+  // The class token's hidden state through the pooler: [B, pooler_width].
+  Tensor pooled(const Batch& batch) const;
+  bool has_pooler() const { return !pooler_.is_empty(); }
 
   std::string type() const override { return "vit"; }
   std::string head() const override { return config_.head; }
+  Tensor scores(const Tensor& logits) const override;
   std::vector<std::string> labels() const override { return config_.labels; }
   nlohmann::json config() const override;
   std::vector<TensorName> tensor_names() const override;
   std::vector<std::string> harmless_names() const override;
   std::string outer_prefix() const override { return "vit."; }
+  void leave_out(const std::vector<std::string>& stored) override;
   void initialize() override;
   // Of a classifier: batch.labels [B], or as heads/classifier.h says.
   LossSum loss(const Batch& batch, double label_smoothing = 0) override;

@@ -2,18 +2,27 @@
 //
 //   parity forward  MODEL IN OUT [bf16]   logits, loss, grad.<stored name>; IN: ids or images, labels, lengths, target_ids …;
 //                                         of a model that reads also `hidden`, and `pooled` where it has a pooler
-//   parity decode   MODEL IN OUT          logits of one-token steps after `prompt` tokens of ids [B, T]; start [B]
-//   parity generate MODEL IN OUT TOKENS   greedy tokens after ids [B, T]; start [B] or source [B, S], source_lengths, start_id
+//   parity decode   MODEL IN OUT          logits of one-token steps after `prompt` tokens of ids [B, T]; start [B] or
+//                                         source [B, S], source_lengths
+//   parity generate MODEL IN OUT TOKENS [OPTIONS]   tokens after ids [B, T] (encoder-decoder: for them), lengths [B], start_id;
+//                                         OPTIONS: fields of GenerateOptions, as a JSON object
 //   parity train    MODEL IN OUT RATE     losses of AdamW steps over ids [N, B, T], labels [N, B, T]
 //   parity copy     MODEL DIR             load, save
+//   parity image    FOLDER FILE OUT CHANNELS   `pixels` of an image file, and those `prepared` as FOLDER's
+//                                              preprocessor_config.json says, which FOLDER/saved gets a copy of
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/ATen.h>
 
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
+#include "fovea/data/image_processor.h"
 #include "fovea/generate/generate.h"
+#include "fovea/io/images.h"
+#include "fovea/io/json.h"
 #include "fovea/models/bert.h"
 #include "fovea/models/pretrained.h"
+#include "fovea/models/vit.h"
 #include "fovea/train/optimizer.h"
 
 using namespace fovea;
@@ -40,7 +49,11 @@ NamedTensors forward(ModelImpl& model, const SafetensorsFile& in) {
   const Batch batch = read_batch(in);
   NamedTensors out{{"logits", model.forward(batch).detach()}};
   if (auto* encoder = dynamic_cast<EncoderModelImpl*>(&model)) out.emplace_back("hidden", encoder->encode(batch).detach());
-  if (auto* bert = dynamic_cast<BertImpl*>(&model); bert && bert->has_pooler()) out.emplace_back("pooled", bert->pooled(batch).detach());
+  const auto pool = [&](const auto* reader) {
+    if (reader && reader->has_pooler()) out.emplace_back("pooled", reader->pooled(batch).detach());
+  };
+  pool(dynamic_cast<BertImpl*>(&model));
+  pool(dynamic_cast<VitImpl*>(&model));
   if (!batch.labels.defined()) return out;
   const LossSum loss = model.loss(batch);
   loss.mean().backward();
@@ -54,14 +67,14 @@ NamedTensors decode(const GenerativeModelImpl& model, const SafetensorsFile& in)
   const at::NoGradGuard guard;
   const Tensor ids = in.tensor("ids");
   const int64_t prompt = in.tensor("prompt").item<int64_t>();
-  DecoderState state = model.begin();
+  DecoderState state = model.begin(optional(in, "source"), optional(in, "source_lengths"));
   state.start = optional(in, "start");
   std::vector<Tensor> logits{model.step(ids.narrow(1, 0, prompt), state)};
   for (int64_t t = prompt; t < ids.size(1); ++t) logits.push_back(model.step(ids.narrow(1, t, 1), state));
   return {{"logits", at::cat(logits, 1)}};
 }
 
-NamedTensors generated(const GenerativeModelImpl& model, const SafetensorsFile& in, int64_t tokens) {
+NamedTensors generated(const GenerativeModelImpl& model, const SafetensorsFile& in, int64_t tokens, const std::string& more) {
   std::vector<std::vector<int64_t>> prompts;
   const Tensor ids = in.tensor("ids"), lengths = optional(in, "lengths");
   for (int64_t b = 0; b < ids.size(0); ++b) {
@@ -71,7 +84,12 @@ NamedTensors generated(const GenerativeModelImpl& model, const SafetensorsFile& 
   }
   GenerateOptions options{.max_new_tokens = tokens};
   if (in.contains("start_id")) options.start_id = in.tensor("start_id").item<int64_t>();
-  return {{"ids", generate(model, prompts, options).ids}};
+  const nlohmann::json fields = parse_json(more, "options");
+  fill_from_json(options, fields, "options");
+  const GenerateResult result = generate(model, prompts, options);
+  std::vector<double> scores;
+  for (const Generated& row : result.rows) scores.push_back(row.score);
+  return {{"ids", result.ids}, {"scores", at::tensor(scores, at::kDouble)}};
 }
 
 NamedTensors train(ModelImpl& model, const SafetensorsFile& in, double rate) {
@@ -90,10 +108,23 @@ NamedTensors train(ModelImpl& model, const SafetensorsFile& in, double rate) {
   return {{"losses", at::tensor(losses, at::kDouble)}};
 }
 
+NamedTensors image(const std::string& folder, const std::string& file, int64_t channels) {
+  const auto prepare = ImageProcessor::load(folder);
+  std::filesystem::create_directories(folder + "/saved");
+  prepare.save(folder + "/saved");
+  const Tensor pixels = read_image(file, channels);
+  if (channels == 1) return {{"pixels", pixels}};
+  return {{"pixels", pixels}, {"prepared", prepare(pixels)}};
+}
+
 int run(const std::vector<std::string>& args) {
   const std::string& what = args.at(0);
   if (what == "copy") {
     save_pretrained(*load_pretrained_model(args.at(1)), args.at(2));
+    return 0;
+  }
+  if (what == "image") {
+    write_safetensors(args.at(3), image(args.at(1), args.at(2), std::stoll(args.at(4))));
     return 0;
   }
   const Model model = load_pretrained_model(args.at(1));
@@ -103,7 +134,7 @@ int run(const std::vector<std::string>& args) {
   NamedTensors out;
   if (what == "forward") out = forward(*model, in);
   if (what == "decode") out = decode(*generative, in);
-  if (what == "generate") out = generated(*generative, in, std::stoll(args.at(4)));
+  if (what == "generate") out = generated(*generative, in, std::stoll(args.at(4)), args.size() > 5 ? args[5] : "{}");
   if (what == "train") out = train(*model, in, std::stod(args.at(4)));
   write_safetensors(args.at(3), out);
   return 0;
