@@ -177,7 +177,9 @@ TextEncoder TextEncoder::load(const std::filesystem::path& folder) {
 void TextEncoder::save(const std::filesystem::path& folder) const {
   save_pretrained(*model, folder);
   tokenizer.save(folder);
-  if (model->head() == "none") write_sentence_modules(*this, embed({""}).size(1), folder);
+  if (model->head() != "none") return;
+  const at::NoGradGuard no_gradient;
+  write_sentence_modules(*this, model->encode({.ids = at::zeros({1, 1}, at::kLong)}).size(2), folder);
 }
 
 Tensor TextEncoder::embed(const Texts& texts) const {

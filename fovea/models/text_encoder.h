@@ -42,7 +42,7 @@ struct TextEncoder {
   using Texts = std::vector<std::string>;
   using Pairs = std::vector<std::pair<std::string, std::string>>;
 
-  EncoderModel model;
+  EncoderModel model;  // in evaluation mode, or its dropout is at work
   Tokenizer tokenizer;
   // How embed() makes one vector of a text's tokens: "mean", or "cls" (the first token's).
   std::string pool = "mean";

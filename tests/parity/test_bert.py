@@ -3,15 +3,15 @@
 bf16, a training curve, folders there and back, and a real sentence model."""
 
 import json
-import pathlib
 import subprocess
-import sys
 
 import pytest
 import torch
 import transformers
 from common import ROOT, assert_close, parity, run
 from safetensors.torch import load_file, save_file
+from test_command import COMMAND
+from tokenizers import Tokenizer
 
 NO_DROPOUT = dict(hidden_dropout_prob=0, attention_probs_dropout_prob=0)
 NO_DROPOUT_DISTIL = dict(dropout=0, attention_dropout=0, qa_dropout=0, seq_classif_dropout=0)
@@ -30,6 +30,8 @@ CONFIGS = {
                                             hidden_act="relu", tie_word_embeddings=False)),
     "xlm_roberta": ("XLMRoberta", dict(vocab_size=60, hidden_size=32, num_hidden_layers=1, num_attention_heads=4,
                                        intermediate_size=64, max_position_embeddings=30)),
+    "camembert": ("Camembert", dict(vocab_size=55, hidden_size=30, num_hidden_layers=1, num_attention_heads=3,
+                                    intermediate_size=40, max_position_embeddings=25)),
     "distil": ("DistilBert", dict(vocab_size=90, dim=48, n_layers=2, n_heads=3, hidden_dim=70, max_position_embeddings=80)),
     "distil_untied": ("DistilBert", dict(vocab_size=45, dim=32, n_layers=2, n_heads=2, hidden_dim=64, max_position_embeddings=50,
                                          activation="relu", tie_word_embeddings=False)),
@@ -147,17 +149,15 @@ def test_logits_loss_and_every_gradient(name, head, tmp_path):
     assert_close(ours["logits"][rows.real] if by_token else ours["logits"], logits[rows.real] if by_token else logits, 1e-5, "logits")
     assert_close(ours["loss"], loss.reshape(1), 1e-5, "loss")
     loss.backward()
-    seen = 0
-    for parameter, p in theirs.named_parameters():
-        if p.grad is None:  # a bias that transformers itself does not use
-            continue
-        seen += 1
-        if parameter.endswith((".key.bias", ".k_lin.bias")):  # it moves all scores of a row alike: zero, but for rounding
-            largest = theirs.get_parameter(parameter.replace("bias", "weight")).grad.abs().max()
-            assert ours["grad." + parameter].abs().max() <= 1e-5 * largest
-            continue
-        assert_close(ours["grad." + parameter], p.grad, 1e-4, parameter)
-    assert seen == sum(k.startswith("grad.") for k in ours)
+    gradients = {k: p.grad for k, p in theirs.named_parameters(remove_duplicate=False)
+                 if p.grad is not None and "grad." + k in ours}
+    trained = sum(p.grad is not None for p in theirs.parameters())  # all but a bias that nothing uses
+    # Some are zero but for rounding: keys' biases, and whatever moves all scores of a softmax alike.
+    rounding = 1e-6 * max(g.abs().max() for g in gradients.values())
+    for parameter, wanted in gradients.items():
+        worst = (ours["grad." + parameter] - wanted).abs().max()
+        assert worst <= max(1e-4 * wanted.abs().max(), rounding), f"{parameter}: off by {worst}"
+    assert len(gradients) == trained == sum(k.startswith("grad.") for k in ours)
 
 
 @pytest.mark.parametrize("name", ["odd", "long", "roberta", "distil"])
@@ -215,7 +215,7 @@ def test_saved_by_us_loads_in_transformers(name, head, tmp_path):
     for a, b in zip(back.eval()(**rows.theirs()).to_tuple(), theirs(**rows.theirs()).to_tuple()):
         assert torch.equal(a, b)
     if "Class" in head:
-        assert back.config.id2label == theirs.config.id2label and back.config.label2id == theirs.config.label2id
+        assert back.config.id2label == theirs.config.id2label and back.config.label2id == {f"class {i}": i for i in range(5)}
 
 
 @pytest.mark.parametrize("name", ["odd", "roberta", "distil"])
@@ -278,3 +278,55 @@ def test_a_config_that_changes_the_result_is_refused(name, field, value, tmp_pat
         parity("forward", tmp_path, {"ids": torch.zeros(1, 3, dtype=torch.long)})
     said = capfd.readouterr().err
     assert (field in said or str(value) in said) and "config.json" in said
+
+
+SENTENCES = """That is a happy person
+That is a happy dog
+That is a very happy person
+Today is a sunny day
+The cat sleeps on the warm window sill all afternoon.
+A kitten naps in the sun.
+Stock prices fell sharply after the announcement of new tariffs.
+Markets dropped on news about trade barriers.
+How do I reset my password?
+I forgot my login; what should I do now?
+The recipe needs two eggs, flour, butter and a pinch of salt.
+Beat the eggs and fold in the flour.
+Photosynthesis turns light into chemical energy.
+Plants make sugar from sunlight, water and air.
+The orchestra played Beethoven's seventh symphony.
+A concert of classical music
+Berlin is the capital of Germany.
+Die Hauptstadt von Deutschland heisst Berlin; sie liegt an der Spree, und viele Menschen leben dort.
+!
+The train to the coast leaves at nine, stops in every village, and arrives before noon if the weather is kind and the
+""".split("\n")[:20]
+
+
+def test_a_real_sentence_model():
+    folder = ROOT / ".cache/data/minilm"
+    done = subprocess.run([ROOT / "tools/data/minilm"], capture_output=True, text=True)
+    if done.returncode and "is there a network?" in done.stderr:
+        pytest.skip(done.stderr.strip())
+    assert done.returncode == 0, done.stderr
+    said = subprocess.run([COMMAND, "encode", "--model", folder, "--json", *SENTENCES], capture_output=True, text=True, check=True)
+    ours = torch.tensor([json.loads(line)["embedding"] for line in said.stdout.splitlines()]).double()
+    model = transformers.AutoModel.from_pretrained(folder).eval()
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.no_padding()
+    with torch.no_grad():
+        theirs = torch.stack([model(torch.tensor([tokenizer.encode(s).ids])).last_hidden_state[0].mean(0) for s in SENTENCES]).double()
+    theirs /= theirs.norm(dim=1, keepdim=True)
+    assert (1 - (ours * theirs).sum(1)).abs().max() <= 1e-5  # cosines
+    assert_close(ours, theirs, 1e-5, "vectors")
+    # As the model's makers give them.
+    have = ours @ ours.T
+    assert have[0, :4].tolist() == pytest.approx([1, 0.69458, 0.94291, 0.25688], abs=1e-5)
+    # Each sentence's neighbours, nearest first, wherever two do not stand equally far.
+    want = theirs @ theirs.T
+    for i in range(len(SENTENCES)):
+        order = have[i].argsort(descending=True)
+        assert order[0] == i
+        assert (want[i][order].diff() <= 1e-5).all()
+    for i in range(4, 16, 2):  # written in pairs
+        assert have[i].argsort(descending=True)[1] == i + 1
