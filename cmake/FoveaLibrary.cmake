@@ -17,7 +17,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
 endif()
 
 set(registry_sources "")
-foreach(room masks scores positions models)
+foreach(room masks scores positions channel models)
   fovea_registry(${room} fovea/${room} registry_sources)
 endforeach()
 fovea_registry(variants fovea/attention/variants registry_sources)

@@ -53,6 +53,8 @@
 #include "fovea/attention/variants/variant.h"
 #include "fovea/blocks/block.h"
 #include "fovea/blocks/stack.h"
+#include "fovea/channel/all.h"
+#include "fovea/channel/channel_attention.h"
 #include "fovea/heads/classifier.h"
 #include "fovea/heads/masked_lm.h"
 #include "fovea/heads/pooler.h"

@@ -2,6 +2,7 @@
 #include "fovea/layers/activation.h"
 
 #include <ATen/ops/gelu.h>
+#include <ATen/ops/hardswish.h>
 #include <ATen/ops/relu.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/silu.h>
@@ -27,6 +28,7 @@ const Registry<Activation>& activations() {
     t.add("quick_gelu", [](const Tensor& x) { return x * at::sigmoid(1.702 * x); });
     for (const char* name : {"silu", "swish"}) t.add(name, silu);
     t.add("relu2", [](const Tensor& x) { return at::square(at::relu(x)); });
+    t.add("hard_swish", [](const Tensor& x) { return at::hardswish(x); });
     t.add("tanh", [](const Tensor& x) { return at::tanh(x); });
     t.add("sigmoid", [](const Tensor& x) { return at::sigmoid(x); });
     t.add("identity", [](const Tensor& x) { return x; });

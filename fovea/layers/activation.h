@@ -5,6 +5,7 @@
 //   gelu_tanh, gelu_new, gelu_pytorch_tanh   its tanh form (section 2 there); the names are Hugging Face's
 //   quick_gelu                            x · σ(1.702 x)
 //   silu, swish                           x · σ(x)
+//   hard_swish                            x · min(max(x + 3, 0), 6) / 6
 //   relu2                                 max(x, 0)²
 //   tanh, sigmoid, identity
 // SPDX-License-Identifier: Apache-2.0

@@ -80,6 +80,16 @@ void register_positions_toy(PositionsRegistry& registry) {
 void register_variants_toy(VariantsRegistry& registry) {
   registry.add("toy", {.make = [](auto&) { return std::make_shared<ToyVariantImpl>(); }});
 }""", ("fovea/attention/variants/variant.h",)),
+    Toy("channel", "fovea/channel", """class ToyChannelImpl final : public ChannelAttentionImpl {
+ public:
+  explicit ToyChannelImpl(const ChannelOptions& options) : ChannelAttentionImpl("toy", options) {}
+
+ protected:
+  Tensor attend(const Tensor& x) const override { return x * x.mean({2, 3}, true).sigmoid(); }
+};""", """
+void register_channel_toy(ChannelRegistry& registry) {
+  registry.add("toy", {.make = [](auto& options) { return std::make_shared<ToyChannelImpl>(options); }});
+}""", ("fovea/channel/channel_attention.h",)),
     Toy("models", "fovea/models", """class ToyModelImpl final : public ModelImpl {
  public:
   std::string type() const override { return "toy"; }

@@ -19,6 +19,11 @@ constexpr const char* kTransformer = R"({"model_type": "transformer", "vocab_siz
 "shared_embeddings": false, "width": 8, "encoder_layers": 1, "decoder_layers": 2, "heads": 2, "hidden": 16,
 "positions": 32, "activation": "relu", "dropout": 0.1, "attention_dropout": 0.0, "pre_norm": true, "tied": false,
 "eps": 1e-5, "bos_token_id": 1})";
+constexpr const char* kVit = R"({"model_type": "vit", "architectures": ["ViTForImageClassification"], "hidden_size": 8,
+"num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 12, "hidden_act": "gelu", "image_size": [12, 8],
+"patch_size": 4, "num_channels": 3, "qkv_bias": true, "layer_norm_eps": 1e-12, "hidden_dropout_prob": 0.0,
+"attention_probs_dropout_prob": 0.1, "id2label": {"0": "cat", "1": "dog"}, "problem_type": null,
+"interpolate_pos_encoding": true, "pooler_output_size": 8, "pooler_act": "tanh"})";
 
 // Sizes that are neither small nor absurd would only take time and memory; absurd ones are the library's to refuse.
 void keep_small(nlohmann::json& value) {
@@ -30,20 +35,21 @@ void keep_small(nlohmann::json& value) {
 }  // namespace
 
 Target make_target() {
-  return {.corpus = {kGpt2, kBare, kTransformer},
-          .words = {"\"n_embd\": ", "\"n_layer\": ", "\"width\": ", "\"heads\": ", "\"vocab_size\": ", "\"swiglu\"",
-                    "false", "0.5"},
-          .read = [](const std::string& input) {
-            nlohmann::json config = parse_json(input, "config.json");
-            keep_small(config);
-            for (const char* size : {"vocab_size", "n_positions", "n_embd", "n_layer", "n_head", "width",
-                                     "encoder_layers", "decoder_layers", "heads", "hidden"})
-              if (config.is_object() && config.value(size, nlohmann::json()).is_null())
-                config[size] = 4;  // not GPT-2's
-            const Model model = make_model(config);
-            expect(make_model(model->config())->config() == model->config(),
-                   "the model's own config.json makes another model");
-          }};
+  return {
+      .corpus = {kGpt2, kBare, kTransformer, kVit},
+      .words = {"\"n_embd\": ", "\"n_layer\": ", "\"width\": ", "\"heads\": ", "\"vocab_size\": ", "\"swiglu\"",
+                "false", "0.5", "\"ViTModel\"", "\"image_size\": "},
+      .read = [](const std::string& input) {
+        nlohmann::json config = parse_json(input, "config.json");
+        keep_small(config);
+        for (const char* size : {"vocab_size", "n_positions", "n_embd", "n_layer", "n_head", "width", "encoder_layers",
+                                 "decoder_layers", "heads", "hidden", "hidden_size", "num_hidden_layers",
+                                 "num_attention_heads", "intermediate_size", "image_size", "patch_size"})
+          if (config.is_object() && config.value(size, nlohmann::json()).is_null()) config[size] = 4;  // not GPT-2's
+        const Model model = make_model(config);
+        expect(make_model(model->config())->config() == model->config(),
+               "the model's own config.json makes another model");
+      }};
 }
 
 }  // namespace fovea::fuzz

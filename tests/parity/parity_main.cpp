@@ -7,6 +7,8 @@
 //   parity generate MODEL IN OUT TOKENS [OPTIONS]   tokens after ids [B, T] (encoder-decoder: for them), lengths [B], start_id;
 //                                         OPTIONS: fields of GenerateOptions, as a JSON object
 //   parity train    MODEL IN OUT RATE     losses of AdamW steps over ids [N, B, T], labels [N, B, T]
+//   parity channel  OPTIONS IN OUT NAME   y, grad.x, grad.<parameter>, buffers and probes of a channel attention with
+//                                         OPTIONS (JSON); IN: x, gradient of y, parameters; `training`
 //   parity copy     MODEL DIR             load, save
 //   parity image    FOLDER FILE OUT CHANNELS   `pixels` of an image file, and those `prepared` as FOLDER's
 //                                              preprocessor_config.json says, which FOLDER/saved gets a copy of
@@ -16,6 +18,8 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "fovea/base/probe.h"
+#include "fovea/channel/channel_attention.h"
 #include "fovea/data/image_processor.h"
 #include "fovea/generate/generate.h"
 #include "fovea/io/images.h"
@@ -117,10 +121,35 @@ NamedTensors image(const std::string& folder, const std::string& file, int64_t c
   return {{"pixels", pixels}, {"prepared", prepare(pixels)}};
 }
 
+NamedTensors channel(const std::string& name, const std::string& options, const SafetensorsFile& in) {
+  ChannelOptions filled;
+  fill_from_json(filled, parse_json(options, "options"), "options");
+  const auto module = make_channel_attention(name, filled);
+  module->train(in.contains("training"));
+  NamedTensors out;
+  const Probe probe = Probe::on("*", [&](std::string_view path, const Tensor& value) { out.emplace_back(path, value.detach().clone()); });
+  {
+    const at::NoGradGuard guard;
+    for (auto& item : module->named_parameters()) item.value().copy_(in.tensor(item.key()));
+  }
+  const Tensor x = in.tensor("x").requires_grad_();
+  const Tensor y = module->forward(x);
+  y.backward(in.tensor("gradient"));
+  out.emplace_back("y", y.detach());
+  out.emplace_back("grad.x", x.grad());
+  for (auto& item : module->named_parameters()) out.emplace_back("grad." + item.key(), item.value().grad());
+  for (auto& item : module->named_buffers()) out.emplace_back(item.key(), item.value());
+  return out;
+}
+
 int run(const std::vector<std::string>& args) {
   const std::string& what = args.at(0);
   if (what == "copy") {
     save_pretrained(*load_pretrained_model(args.at(1)), args.at(2));
+    return 0;
+  }
+  if (what == "channel") {
+    write_safetensors(args.at(3), channel(args.at(4), args.at(1), SafetensorsFile(args.at(2))));
     return 0;
   }
   if (what == "image") {
