@@ -1,8 +1,10 @@
-// Two JPEG files of one colour, small enough to stand here: what io's tests and its fuzz program start from. Written by
-// libjpeg-turbo.
+// What io's tests and its fuzz program of images share: two JPEG files of one colour, small enough to stand here
+// (written by libjpeg-turbo), and the repair of a PNG's checksums.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace fovea {
@@ -41,5 +43,25 @@ inline constexpr char kColourJpegBytes[] =
     "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x20\xff\xda\x00\x08\x01\x01\x00\x01\x3f\x10\x5f\xff\xd9";
 inline constexpr std::string_view kGreyJpeg(kGreyJpegBytes, sizeof kGreyJpegBytes - 1);
 inline constexpr std::string_view kColourJpeg(kColourJpegBytes, sizeof kColourJpegBytes - 1);
+
+// Makes the checksum of each chunk of a changed PNG right, so that the change itself is what a reader meets.
+inline void repair_png(std::string& bytes) {
+  const auto number = [&](size_t at) {
+    uint32_t out = 0;
+    for (size_t i = at; i < at + 4; ++i) out = out << 8 | static_cast<unsigned char>(bytes[i]);
+    return out;
+  };
+  for (size_t at = 8; at + 12 <= bytes.size();) {  // length, type, data, checksum
+    const uint64_t end = at + 8 + uint64_t{number(at)};
+    if (end + 4 > bytes.size()) return;
+    uint32_t crc = 0xffffffff;
+    for (size_t i = at + 4; i < end; ++i) {
+      crc ^= static_cast<unsigned char>(bytes[i]);
+      for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ (crc & 1 ? 0xedb88320 : 0);
+    }
+    for (int i = 0; i < 4; ++i) bytes[end + size_t(i)] = char(~crc >> (24 - 8 * i));
+    at = end + 4;
+  }
+}
 
 }  // namespace fovea

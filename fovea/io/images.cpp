@@ -16,7 +16,7 @@ namespace fovea {
 namespace {
 
 constexpr std::string_view kPngMagic("\x89PNG\r\n\x1a\n", 8), kJpegMagic("\xff\xd8\xff", 3), kGzipMagic("\x1f\x8b", 2);
-constexpr double kMostPixels = 1 << 27;  // 400 MB as RGB
+constexpr int64_t kMostPixels = 1 << 27;  // 400 MB as RGB
 
 // What a file that is no image looks like, for the error.
 const char* kind_of_file(std::string_view bytes) {
@@ -47,7 +47,7 @@ uint64_t big_endian(std::string_view bytes, size_t at) {
 }  // namespace
 
 void check_pixels(const std::string& name, double width, double height) {
-  FOVEA_CHECK_INPUT(width * height <= kMostPixels, name, ": an image of ", width, " x ", height,
+  FOVEA_CHECK_INPUT(width * height <= double(kMostPixels), name, ": an image of ", width, " x ", height,
                     " pixels is larger than the ", kMostPixels, " pixels that are read");
 }
 
