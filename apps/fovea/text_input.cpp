@@ -5,6 +5,7 @@
 
 #include <iostream>
 #include <sstream>
+#include <utility>
 
 #include "apps/fovea/terminal.h"
 #include "fovea/base/check.h"
