@@ -124,6 +124,12 @@ const std::vector<BertHead>& bert_heads() {
 
 bool bert_names_labels(const std::string& head) { return head == "classifier" || head == "token_classifier"; }
 
+// config.json's field of the dropout before a head's classifier, or null where that has none of its own.
+const char* head_dropout_field(const BertFamily& family, const std::string& head) {
+  if (head == "classifier" || (head == "token_classifier" && !family.distilled)) return family.words.classifier_dropout;
+  return head == "question_answering" && family.distilled ? "qa_dropout" : nullptr;
+}
+
 // The head that the first known of config.json's architectures has; without any
 // the encoder alone.
 std::string read_head(const nlohmann::json& json, const BertFamily& family) {
@@ -167,6 +173,8 @@ void check_bert_config(BertConfig& c) {
   FOVEA_CHECK_CONFIG(family.distilled || c.segments > 0, c.type, ": segments is ", c.segments, ", wanted at least 1");
   FOVEA_CHECK_CONFIG(!family.robust || c.pad_token_id >= 0, c.type, ": pad_token_id is ", c.pad_token_id,
                      ", wanted at least 0");
+  FOVEA_CHECK_CONFIG(!c.head_dropout || head_dropout_field(family, c.head) != nullptr, c.type, ": a ", c.head,
+                     " head has no head_dropout of its own");
   if (bert_names_labels(c.head)) {
     FOVEA_CHECK_CONFIG(!c.labels.empty(), c.type, ": a ", c.head, " needs the names of its labels");
   } else {
@@ -210,9 +218,14 @@ BertConfig read_bert_config(const nlohmann::json& j, const std::string& type) {
   c.activation = config_value(j, w.activation, c.activation);
   c.dropout = config_value(j, w.dropout, c.dropout);
   c.attention_dropout = config_value(j, w.attention_dropout, c.attention_dropout);
-  if (c.head == "classifier" || (c.head == "token_classifier" && !family.distilled))
-    c.head_dropout = config_value(j, w.classifier_dropout, family.distilled ? 0.2 : c.dropout);
-  if (c.head == "question_answering" && family.distilled) c.head_dropout = config_value(j, "qa_dropout", 0.1);
+  if (const char* field = head_dropout_field(family, c.head); field != nullptr) {
+    const auto found = j.find(field);
+    if (found != j.end() && !found->is_null()) {
+      c.head_dropout = config_value(j, field, 0.0);
+    } else if (family.distilled) {
+      c.head_dropout = c.head == "classifier" ? 0.2 : 0.1;
+    }
+  }
   if (!family.distilled) c.eps = config_value(j, "layer_norm_eps", c.eps);
   c.segments = family.distilled ? 0 : config_size(j, "type_vocab_size", c.segments);
   c.initializer_range = config_value(j, "initializer_range", c.initializer_range);
@@ -252,7 +265,8 @@ nlohmann::json write_bert_config(const BertConfig& c) {
     out["layer_norm_eps"] = c.eps;
     out["type_vocab_size"] = c.segments;
   }
-  if (c.head_dropout) out[c.head == "question_answering" ? "qa_dropout" : w.classifier_dropout] = *c.head_dropout;
+  if (const char* field = head_dropout_field(family, c.head); field != nullptr && (c.head_dropout || family.distilled))
+    out[field] = c.head_dropout.value_or(c.head == "classifier" ? c.dropout : 0);
   if (!c.problem.empty()) out["problem_type"] = c.problem;
   if (bert_names_labels(c.head)) write_config_labels(c.labels, out);
   return out;

@@ -134,11 +134,14 @@ TEST(BertModel, BadConfigurations) {
   says(bert_config("pretraining", "roberta"), "unknown head \"pretraining\"");
   says(bert_config("masked_lm", "bret"), "did you mean \"bert\"");
   BertConfig c = bert_config("classifier");
-  c.problem = "single_label";
+  c.problem = "single_label_clasification";
   says(c, "did you mean \"single_label_classification\"");
   c = bert_config("classifier");
   c.labels.clear();
   says(c, "names of its labels");
+  c = bert_config("masked_lm");
+  c.head_dropout = 0.1;
+  says(c, "no head_dropout");
   c = bert_config("masked_lm");
   c.segments = 0;
   says(c, "segments is 0");
