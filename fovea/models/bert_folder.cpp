@@ -171,8 +171,8 @@ void check_bert_config(BertConfig& c) {
                      ", wanted at least 0");
   FOVEA_CHECK_CONFIG(!family.distilled || c.segments == 0, c.type, ": segments is ", c.segments, ", it has none");
   FOVEA_CHECK_CONFIG(family.distilled || c.segments > 0, c.type, ": segments is ", c.segments, ", wanted at least 1");
-  FOVEA_CHECK_CONFIG(!family.robust || c.pad_token_id >= 0, c.type, ": pad_token_id is ", c.pad_token_id,
-                     ", wanted at least 0");
+  FOVEA_CHECK_CONFIG(!family.robust || (c.pad_token_id >= 0 && c.pad_token_id < c.vocab_size), c.type,
+                     ": pad_token_id is ", c.pad_token_id, ", wanted a token's id: positions are counted from it on");
   FOVEA_CHECK_CONFIG(!c.head_dropout || head_dropout_field(family, c.head) != nullptr, c.type, ": a ", c.head,
                      " head has no head_dropout of its own");
   if (bert_names_labels(c.head)) {
@@ -232,12 +232,13 @@ BertConfig read_bert_config(const nlohmann::json& j, const std::string& type) {
   c.pad_token_id = config_value(j, "pad_token_id", family.pad_token_id);
   c.tied = config_value(j, "tie_word_embeddings", c.tied);
   c.pooler = !family.distilled;
+  if (bert_names_labels(c.head)) c.labels = config_labels(j);
+  if (c.head == "classifier") c.problem = config_value(j, "problem_type", std::string());
+  check_bert_config(c);  // the padding's id, before it is counted from
   const int64_t rows = config_size(j, "max_position_embeddings", c.positions), offset = bert_position_offset(c);
   FOVEA_CHECK_INPUT(rows > offset, "config.json: \"max_position_embeddings\" is ", rows, ", wanted more than ", offset,
                     " (positions are counted from pad_token_id + 1 on)");
   c.positions = rows - offset;
-  if (bert_names_labels(c.head)) c.labels = config_labels(j);
-  if (c.head == "classifier") c.problem = config_value(j, "problem_type", std::string());
   return c;
 }
 

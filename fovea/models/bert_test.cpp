@@ -142,6 +142,9 @@ TEST(BertModel, BadConfigurations) {
   c = bert_config("masked_lm");
   c.head_dropout = 0.1;
   says(c, "no head_dropout");
+  c = bert_config("masked_lm", "roberta");
+  c.pad_token_id = 13;
+  says(c, "pad_token_id is 13");
   c = bert_config("masked_lm");
   c.segments = 0;
   says(c, "segments is 0");

@@ -25,6 +25,16 @@ constexpr const char* kVit = R"({"model_type": "vit", "architectures": ["ViTForI
 "attention_probs_dropout_prob": 0.1, "id2label": {"0": "cat", "1": "dog"}, "problem_type": null,
 "interpolate_pos_encoding": true, "pooler_output_size": 8, "pooler_act": "tanh"})";
 
+constexpr const char* kRoberta = R"({"model_type": "roberta", "architectures": ["RobertaForSequenceClassification"],
+"vocab_size": 12, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 12,
+"hidden_act": "gelu", "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1, "max_position_embeddings": 14,
+"type_vocab_size": 1, "layer_norm_eps": 1e-05, "pad_token_id": 1, "classifier_dropout": null, "num_labels": 3,
+"problem_type": "regression", "is_decoder": false})";
+constexpr const char* kDistilBert = R"({"architectures": ["DistilBertForMaskedLM"], "vocab_size": 12, "dim": 8,
+"n_layers": 1, "n_heads": 2, "hidden_dim": 12, "activation": "gelu", "dropout": 0.1, "attention_dropout": 0.0,
+"max_position_embeddings": 9, "qa_dropout": 0.1, "seq_classif_dropout": 0.2, "sinusoidal_pos_embds": false,
+"tie_word_embeddings": true})";
+
 // Sizes that are neither small nor absurd would only take time and memory; absurd ones are the library's to refuse.
 void keep_small(nlohmann::json& value) {
   if (value.is_structured())
@@ -35,21 +45,40 @@ void keep_small(nlohmann::json& value) {
 }  // namespace
 
 Target make_target() {
-  return {
-      .corpus = {kGpt2, kBare, kTransformer, kVit},
-      .words = {"\"n_embd\": ", "\"n_layer\": ", "\"width\": ", "\"heads\": ", "\"vocab_size\": ", "\"swiglu\"",
-                "false", "0.5", "\"ViTModel\"", "\"image_size\": "},
-      .read = [](const std::string& input) {
-        nlohmann::json config = parse_json(input, "config.json");
-        keep_small(config);
-        for (const char* size : {"vocab_size", "n_positions", "n_embd", "n_layer", "n_head", "width", "encoder_layers",
-                                 "decoder_layers", "heads", "hidden", "hidden_size", "num_hidden_layers",
-                                 "num_attention_heads", "intermediate_size", "image_size", "patch_size"})
-          if (config.is_object() && config.value(size, nlohmann::json()).is_null()) config[size] = 4;  // not GPT-2's
-        const Model model = make_model(config);
-        expect(make_model(model->config())->config() == model->config(),
-               "the model's own config.json makes another model");
-      }};
+  return {.corpus = {kGpt2, kBare, kTransformer, kVit, kRoberta, kDistilBert},
+          .words = {"\"n_embd\": ", "\"n_layer\": ", "\"width\": ", "\"heads\": ", "\"vocab_size\": ", "\"swiglu\"",
+                    "false", "0.5", "\"ViTModel\"", "\"image_size\": ", "\"pad_token_id\": ", "\"BertForPreTraining\"",
+                    "\"ForTokenClassification\"", "\"distilbert\""},
+          .read = [](const std::string& input) {
+            nlohmann::json config = parse_json(input, "config.json");
+            keep_small(config);
+            for (const char* size : {"vocab_size",
+                                     "n_positions",
+                                     "n_embd",
+                                     "n_layer",
+                                     "n_head",
+                                     "width",
+                                     "encoder_layers",
+                                     "decoder_layers",
+                                     "heads",
+                                     "hidden",
+                                     "hidden_size",
+                                     "num_hidden_layers",
+                                     "num_attention_heads",
+                                     "intermediate_size",
+                                     "image_size",
+                                     "patch_size",
+                                     "dim",
+                                     "n_layers",
+                                     "n_heads",
+                                     "hidden_dim",
+                                     "max_position_embeddings"})
+              if (config.is_object() && config.value(size, nlohmann::json()).is_null())
+                config[size] = 4;  // not GPT-2's
+            const Model model = make_model(config);
+            expect(make_model(model->config())->config() == model->config(),
+                   "the model's own config.json makes another model");
+          }};
 }
 
 }  // namespace fovea::fuzz
