@@ -30,7 +30,7 @@ class TextBatches {
   bool add_lines(std::istream& lines, const std::string& source) {
     int64_t number = 0;
     for (std::string line; std::getline(lines, line);)
-      if (!add(std::move(line), source + std::to_string(++number))) return false;
+      if (!add(std::move(line), detail::concat(source, ++number))) return false;
     return true;
   }
   bool flush() { return waiting_.empty() || use_(std::exchange(waiting_, {})); }
@@ -54,7 +54,7 @@ void TextInput::each(size_t together, const std::function<bool(const std::vector
   TextBatches batches(typed ? 1 : together, use);
   int64_t number = 0;
   for (const std::string& text : texts_)
-    if (!batches.add(text, "text " + std::to_string(++number))) return;
+    if (!batches.add(text, detail::concat("text ", ++number))) return;
   for (const std::string& file : files_) {
     std::istringstream lines(read_text(file, "file of texts"));
     if (!batches.add_lines(lines, file + ":")) return;

@@ -79,7 +79,7 @@ struct Encode {
             {{"tokens", tokens}, {"embedding", pool == "none" ? nlohmann::json(rows) : nlohmann::json(rows[0])}});
       } else {
         for (size_t t = 0; t < rows.size(); ++t)
-          output().line((pool == "none" ? tokens[t] + "\t" : "") + joined(rows[t]));
+          output().line(detail::concat(pool == "none" ? tokens[t] + "\t" : "", joined(rows[t])));
         if (pool == "none") output().line("");
       }
     }
@@ -91,7 +91,7 @@ struct Encode {
     for (const float x : row) {
       char text[32];
       std::snprintf(text, sizeof text, "%.6g", double(x));
-      out += (out.empty() ? "" : " ") + std::string(text);
+      out.append(out.empty() ? "" : " ").append(text);
     }
     return out;
   }
