@@ -1,6 +1,5 @@
-// Which token stands behind a mask: a linear layer, an activation, a norm, then
-// the output projection, which is the embedding unless it is not tied (Devlin
-// et al. 2019, section 3.1). SPDX-License-Identifier: Apache-2.0
+// Which token stands behind a mask: a linear layer, an activation, a norm, then the output projection, which is the
+// embedding unless it is not tied (Devlin et al. 2019, section 3.1). SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <torch/nn/modules/linear.h>
@@ -24,8 +23,7 @@ struct MaskedLMHeadOptions {
 class MaskedLMHeadImpl : public torch::nn::Module {
  public:
   explicit MaskedLMHeadImpl(MaskedLMHeadOptions options);
-  // hidden [..., C], the embedding's table [V, C] (read where tied) -> logits
-  // [..., V]
+  // hidden [..., C], the embedding's table [V, C] (read where tied) -> logits [..., V]
   at::Tensor forward(const at::Tensor& hidden, const at::Tensor& table) const;
 
   torch::nn::Linear dense{nullptr};  // C -> C

@@ -11,8 +11,7 @@
 
 namespace fovea {
 
-// hidden [B, T, C] -> [B, C]: each row's first real token, in slot start[b]
-// (int64 [B]; undefined: slot 0).
+// hidden [B, T, C] -> [B, C]: each row's first real token, in slot start[b] (int64 [B]; undefined: slot 0).
 at::Tensor first_token(const at::Tensor& hidden, const at::Tensor& start = {});
 
 struct PoolerOptions {

@@ -148,8 +148,7 @@ Tensor BertImpl::scores(const Tensor& logits) const {
   return classifier_.is_empty() ? EncoderModelImpl::scores(logits) : classifier_->scores(logits);
 }
 
-// Only what is asked for goes through the vocabulary, which is wider than
-// everything before it.
+// Only what is asked for goes through the vocabulary, which is wider than everything before it.
 CrossEntropySum BertImpl::word_loss(const Tensor& hidden, const Tensor& labels, double label_smoothing) const {
   FOVEA_CHECK(labels.sizes() == hidden.sizes().slice(0, 2), "labels are ", labels.sizes(), ", wanted ",
               hidden.sizes().slice(0, 2));
@@ -182,8 +181,7 @@ LossSum BertImpl::loss(const Batch& batch, double label_smoothing) {
   }
   const auto words = word_loss(hidden, batch.labels, label_smoothing);
   if (classifier_.is_empty() || !batch.next_sentence.defined()) return {words.sum, words.count};
-  // A sum of two means has no common count: the second is given the weight of
-  // the first.
+  // A sum of two means has no common count: the second is given the weight of the first.
   const auto next = classifier_->loss(classify(hidden, batch.start), batch.next_sentence, label_smoothing);
   return {words.sum + next.sum * (double(words.count) / double(std::max<int64_t>(next.count, 1))), words.count};
 }

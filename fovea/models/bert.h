@@ -1,7 +1,6 @@
-// BERT (Devlin et al. 2019): a post-norm encoder with learned positions and
-// segments, and its heads. RoBERTa (Liu et al. 2019; also XLM-RoBERTa and
-// CamemBERT) and DistilBERT (Sanh et al. 2019) are the same encoder with other
-// names in their folders. Reads and writes Hugging Face's folders of them.
+// BERT (Devlin et al. 2019): a post-norm encoder with learned positions and segments, and its heads. RoBERTa (Liu et
+// al. 2019; also XLM-RoBERTa and CamemBERT) and DistilBERT (Sanh et al. 2019) are the same encoder with other names in
+// their folders. Reads and writes Hugging Face's folders of them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -19,10 +18,9 @@
 namespace fovea {
 
 struct BertConfig {
-  std::string type = "bert";  // whose folder: "bert", "roberta", "xlm-roberta",
-                              // "camembert", "distilbert"
-  // "none", "masked_lm", "pretraining" (masked words and next sentence),
-  // "next_sentence", "classifier", "token_classifier", "question_answering"
+  std::string type = "bert";  // whose folder: "bert", "roberta", "xlm-roberta", "camembert", "distilbert"
+  // "none", "masked_lm", "pretraining" (masked words and next sentence), "next_sentence", "classifier",
+  // "token_classifier", "question_answering"
   std::string head = "masked_lm";
   int64_t vocab_size = 30522;
   int64_t positions = 512;  // longest sequence
@@ -34,8 +32,7 @@ struct BertConfig {
   std::string activation = "gelu";
   double dropout = 0.1;  // on embeddings and what each part adds
   double attention_dropout = 0.1;
-  std::optional<double> head_dropout;  // before a classifier; unset: as
-                                       // `dropout`, and none before answers
+  std::optional<double> head_dropout;  // before a classifier; unset: as `dropout`, and none before answers
   double eps = 1e-12;
   double initializer_range = 0.02;
   int64_t pad_token_id = 0;
@@ -52,19 +49,15 @@ class BertImpl : public EncoderModelImpl {
   // `type`: the family where config.json names none.
   static BertConfig read_config(const nlohmann::json& json, const std::string& type = "bert");
 
-  // What EncoderModelImpl::head() promises; the next sentence as a classifier's
-  // [B, 2].
+  // What EncoderModelImpl::head() promises; the next sentence as a classifier's [B, 2].
   Tensor forward(const Batch& batch) const override;
   Tensor encode(const Batch& batch) const override;
-  // [B, C]: the first token through the pooler; Error(kArgument) for a model
-  // without one.
+  // [B, C]: the first token through the pooler; Error(kArgument) for a model without one.
   Tensor pooled(const Batch& batch) const;
   bool has_pooler() const { return !pooler_.is_empty(); }
 
-  // Masked words and classes: cross entropy over labels that count (or as
-  // `problem` says). Answers: the mean of start and end, over real tokens only.
-  // Pre-training: the mean of the next sentence's loss is added to that of the
-  // words.
+  // Masked words and classes: cross entropy over labels that count (or as `problem` says). Answers: the mean of start
+  // and end, over real tokens only. Pre-training: the mean of the next sentence's loss is added to that of the words.
   LossSum loss(const Batch& batch, double label_smoothing = 0) override;
 
   std::string type() const override { return config_.type; }

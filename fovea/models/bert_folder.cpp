@@ -48,8 +48,7 @@ struct BertFamily {
   std::string classes;  // how its architectures begin
   std::string prefix;   // outer prefix of stored names
   BertWords words;
-  // stored names of the heads; of the last two one, where the projection has no
-  // bias of its own name
+  // stored names of the masked words' head; its bias may be one of the output's or stand beside it
   std::string word_dense, word_norm, word_bias, word_output;
   std::string row_dense, row_output;  // of a classifier of rows; the first may
                                       // be the encoder's pooler
@@ -130,8 +129,7 @@ const char* head_dropout_field(const BertFamily& family, const std::string& head
   return head == "question_answering" && family.distilled ? "qa_dropout" : nullptr;
 }
 
-// The head that the first known of config.json's architectures has; without any
-// the encoder alone.
+// The head that the first known of config.json's architectures has; without any the encoder alone.
 std::string read_head(const nlohmann::json& json, const BertFamily& family) {
   const auto named = json.find("architectures");
   if (named == json.end() || named->empty()) return "none";
@@ -350,8 +348,7 @@ std::vector<std::string> bert_harmless_names(const BertConfig& c) {
   return out;
 }
 
-// A plain encoder's names have it only in the files of models with a head,
-// where aliases find them.
+// A plain encoder's names have it only in the files of models with a head, where aliases find them.
 std::string bert_outer_prefix(const BertConfig& c) { return c.head == "none" ? "" : bert_family(c.type).prefix; }
 
 }  // namespace fovea
