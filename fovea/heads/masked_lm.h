@@ -1,5 +1,6 @@
 // Which token stands behind a mask: a linear layer, an activation, a norm, then the output projection, which is the
-// embedding unless it is not tied (Devlin et al. 2019, section 3.1). SPDX-License-Identifier: Apache-2.0
+// embedding unless it is not tied (Devlin et al. 2019, section 3.1).
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <torch/nn/modules/linear.h>

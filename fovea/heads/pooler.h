@@ -1,5 +1,6 @@
 // One vector for a whole sequence: its first token's, through a linear layer
-// (Devlin et al. 2019, section 3.2). SPDX-License-Identifier: Apache-2.0
+// (Devlin et al. 2019, section 3.2).
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <torch/nn/modules/linear.h>

@@ -1,5 +1,6 @@
 // What Hugging Face's folders call the parts of BERT and its relatives: fields of config.json, names of tensors, and
-// the few things in which the families differ. SPDX-License-Identifier: Apache-2.0
+// the few things in which the families differ.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
