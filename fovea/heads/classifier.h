@@ -1,10 +1,9 @@
 // A linear classifier over vectors, of whole sequences or of tokens, with the loss and the scores that belong to what
 // it decides.
 //
-//   single_label_classification   one of N classes         cross entropy
-//   softmax multi_label_classification    any number of N classes  binary cross
-//   entropy     sigmoid regression                    N numbers squared error
-//   the numbers
+//   single_label_classification   one of N classes          cross entropy          softmax
+//   multi_label_classification    any number of N classes   binary cross entropy   sigmoid
+//   regression                    N numbers                 squared error          the numbers themselves
 //
 // The names are Hugging Face's `problem_type`.
 // SPDX-License-Identifier: Apache-2.0
