@@ -1,5 +1,4 @@
-// One vector for a whole sequence: its first token's, through a linear layer
-// (Devlin et al. 2019, section 3.2).
+// One vector for a whole sequence: its first token's, through a linear layer (Devlin et al. 2019, section 3.2).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

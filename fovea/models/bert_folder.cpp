@@ -23,25 +23,23 @@ struct BertWords {
              *feed_forward_norm = "output.LayerNorm";
 };
 // DistilBERT's:
-constexpr BertWords kDistilWords{
-    "dim",
-    "n_layers",
-    "n_heads",
-    "hidden_dim",
-    "activation",
-    "dropout",
-    "attention_dropout",
-    "seq_classif_dropout",
-    "transformer.layer.",
-    "attention.q_lin",
-    "attention.k_lin",
-    "attention.v_lin",
-    "attention.out_lin",
-    "sa_layer_norm",
-    "ffn.lin1",
-    "ffn.lin2",
-    "output_layer_norm",
-};
+constexpr BertWords kDistilWords{.width = "dim",
+                                 .layers = "n_layers",
+                                 .heads = "n_heads",
+                                 .hidden = "hidden_dim",
+                                 .activation = "activation",
+                                 .dropout = "dropout",
+                                 .attention_dropout = "attention_dropout",
+                                 .classifier_dropout = "seq_classif_dropout",
+                                 .layer = "transformer.layer.",
+                                 .query = "attention.q_lin",
+                                 .key = "attention.k_lin",
+                                 .value = "attention.v_lin",
+                                 .output = "attention.out_lin",
+                                 .attention_norm = "sa_layer_norm",
+                                 .up = "ffn.lin1",
+                                 .down = "ffn.lin2",
+                                 .feed_forward_norm = "output_layer_norm"};
 
 struct BertFamily {
   std::string type;     // config.json's model_type
