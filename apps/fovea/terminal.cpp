@@ -65,7 +65,7 @@ std::string short_number(double value) {
 
 std::string grouped_number(int64_t value) {
   std::string out = std::to_string(value);
-  for (int i = int(out.size()) - 3; i > (value < 0 ? 1 : 0); i -= 3) out.insert(size_t(i), ",");
+  for (int i = int(out.size()) - 3; i > (value < 0 ? 1 : 0); i -= 3) out.insert(size_t(i), 1, ',');
   return out;
 }
 
