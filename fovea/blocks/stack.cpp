@@ -9,6 +9,7 @@
 #include "fovea/layers/dropout.h"
 #include "fovea/masks/causal.h"
 #include "fovea/masks/padding.h"
+#include "fovea/masks/sliding_window.h"
 
 namespace fovea {
 namespace {
@@ -48,6 +49,9 @@ StackImpl::StackImpl(StackOptions options) : options_(std::move(options)) {
   FOVEA_CHECK_CONFIG(options_.block.attention.position == "none", "stack: block.attention.position is \"",
                      options_.block.attention.position, "\"; a stack's encoding is given as its own `position`");
   check_probability("stack: embed_dropout", options_.embed_dropout);
+  check_probability("stack: final_dropout", options_.final_dropout);
+  FOVEA_CHECK_CONFIG(options_.window == 0 || (options_.window > 0 && options_.causal), "stack: window is ",
+                     options_.window, options_.causal ? ", wanted at least 1, or 0 for none" : "; it goes with causal");
   const BlockOptions& b = options_.block;
   // At least: query and output projections, and the feed-forward's two.
   const double width = double(b.attention.width);
@@ -83,8 +87,11 @@ BlockInput StackImpl::block_input(const Tensor& x, const StackInput& in) const {
                  .score = in.score,
                  .memory = either(in.memory, in.state, &DecoderState::memory),
                  .memory_mask = in.memory_mask};
-  // A single newest token sees all keys before it anyway.
-  if (options_.causal && T > 1) out.mask = out.mask & masks::causal();
+  if (options_.window > 0) {
+    out.mask = out.mask & masks::sliding_window(options_.window);
+  } else if (options_.causal && T > 1) {  // a single newest token sees all keys before it anyway
+    out.mask = out.mask & masks::causal();
+  }
   out.mask = out.mask & padding_mask(start, in.lengths);
   if (memory_lengths.defined()) out.memory_mask = out.memory_mask & masks::padding(memory_lengths);
   if (in.positions.defined()) {
@@ -112,7 +119,8 @@ Tensor StackImpl::forward(const Tensor& x, const StackInput& in) const {
     }
     y = layers[i]->forward(y, shared);
   }
-  return final_norm.is_empty() ? y : final_norm->forward(y);
+  if (!final_norm.is_empty()) y = final_norm->forward(y);
+  return drop(y, options_.final_dropout, is_training());
 }
 
 }  // namespace fovea

@@ -22,9 +22,11 @@ struct StackOptions {
   std::string position = "none";  // one encoding for all layers
   PositionOptions positions;      // details of it; sizes left at 0 are the attention's
   bool causal = false;            // no token sees a later one
+  int64_t window = 0;             // causal only: a token sees the newest `window`, itself included; 0: all
   bool embed_norm = false;        // a norm after the positions are added (BERT, BART)
   double embed_dropout = 0;       // after that
   bool final_norm = false;        // a norm after the last block (pre-norm models)
+  double final_dropout = 0;       // after that (T5)
 };
 
 struct StackInput {

@@ -55,6 +55,45 @@ TEST(Stack, CachedDecodingEqualsTheFullForward) {
   }
 }
 
+// Cases: huggingface/transformers #37574, mlx-lm #390. A window of 8 over prompts of 6 and single steps.
+TEST(Stack, AWindowShowsExactlyItsNewestKeys) {
+  const torch::NoGradGuard no_grad;
+  StackOptions options = decoder("rope", 2);
+  options.layers = 1;
+  options.window = 8;
+  const auto stack = make_stack(options);
+  const auto x = some({2, 13, 8}), start = torch::tensor({0, 2}, torch::kLong);
+  const auto seen_by = [&](const torch::Tensor& input, bool cached) {
+    DecoderState state;
+    state.start = start;
+    if (!cached) return stack->forward(input, {.state = &state});
+    std::vector<torch::Tensor> out{stack->forward(input.slice(1, 0, 6), {.state = &state})};
+    for (int64_t t = 6; t < 13; ++t) out.push_back(stack->forward(input.slice(1, t, t + 1), {.state = &state}));
+    return torch::cat(out, 1);
+  };
+  const auto whole = seen_by(x, false);
+  EXPECT_TRUE(close(seen_by(x, true).slice(1, 2), whole.slice(1, 2)));
+  EXPECT_FALSE(close(whole, make_stack(decoder("rope", 2))->forward(x)));
+  for (const int64_t changed : {2, 4, 5}) {
+    auto other = x.clone();
+    other.select(1, changed).add_(1);
+    const auto moved = (seen_by(other, true) - whole).abs().amax({2}).gt(1e-9);  // [B, T]
+    const auto wanted = torch::arange(13).ge(changed) & torch::arange(13).lt(changed + 8);
+    EXPECT_TRUE(torch::equal(moved, wanted.expand({2, 13}))) << changed;
+  }
+  options.causal = false;
+  EXPECT_NE(error_of([&] { make_stack(options); }).find("goes with causal"), std::string::npos);
+}
+
+TEST(Stack, FinalDropoutIsForTrainingOnly) {
+  StackOptions options = decoder("none");
+  options.final_dropout = 1;
+  auto stack = make_stack(options);
+  EXPECT_GT(stack->forward(some({1, 3, 8})).abs().max().item<double>(), 0.1);
+  stack->train();
+  EXPECT_EQ(stack->forward(some({1, 3, 8})).abs().max().item<double>(), 0);
+}
+
 TEST(Stack, LeftPaddedRowsEqualSingleRunsAtEveryStep) {
   const torch::NoGradGuard no_grad;
   const auto x = some({2, 7, 8});

@@ -2,9 +2,6 @@
 #include "fovea/positions/angles.h"
 
 #include <ATen/ops/arange.h>
-#include <ATen/ops/pow.h>
-
-#include <cmath>
 
 #include "fovea/base/check.h"
 #include "fovea/base/nearest.h"
@@ -16,31 +13,37 @@ constexpr int64_t kTabulated = 2048;
 
 }  // namespace
 
-Angles::Angles(int64_t n, double base, std::vector<Arrange> arrange, int64_t max_positions)
-    : arrange_(std::move(arrange)), tabulated_(max_positions > 0 ? std::min(max_positions, kTabulated) : kTabulated) {
-  FOVEA_CHECK_CONFIG(base > 0 && std::isfinite(base), "positions: base is ", base, ", wanted a number above 0");
-  frequencies_ = at::pow(base, at::arange(0, n, 2, at::kDouble) / double(-n));
-  tables_ = compute(at::arange(tabulated_, at::kLong), at::kFloat);
+Angles::Angles(Tensor frequencies, double amplitude, std::vector<Arrange> arrange, int64_t max_positions)
+    : arrange_(std::move(arrange)),
+      frequencies_(std::move(frequencies)),
+      amplitude_(amplitude),
+      tabulated_(max_positions > 0 ? std::min(max_positions, kTabulated) : kTabulated) {
+  tables_ = compute(at::arange(tabulated_, at::kLong), at::kFloat, frequencies_);
 }
 
-std::vector<Tensor> Angles::compute(const Tensor& positions, at::ScalarType type) const {
-  const Tensor angles = positions.to(at::kDouble).unsqueeze(-1) * frequencies_.to(positions.device());  // [..., n/2]
+std::vector<Tensor> Angles::compute(const Tensor& positions, at::ScalarType type, const Tensor& frequencies) const {
+  const Tensor angles = positions.to(at::kDouble).unsqueeze(-1) * frequencies.to(positions.device());  // [..., n/2]
   std::vector<Tensor> out;
-  for (const Arrange arrange : arrange_) out.push_back(arrange(angles).to(type));
+  for (const Arrange arrange : arrange_) out.push_back((arrange(angles) * amplitude_).to(type));
   return out;
 }
 
 std::vector<Tensor> Angles::rows(const Positions& positions, int64_t T, const at::TensorOptions& like) const {
   const bool wide = c10::typeMetaToScalarType(like.dtype()) == at::kDouble;
-  const at::Device device = like.device();
   const int64_t first = positions.begin();
-  if (!wide && !positions.ids.defined() && device.is_cpu() && first >= 0 && first + T <= tabulated_) {
-    std::vector<Tensor> out;
-    for (const Tensor& table : tables_) out.push_back(table.slice(0, first, first + T));
-    return out;
-  }
+  if (wide || positions.ids.defined() || !like.device().is_cpu() || first < 0 || first + T > tabulated_)
+    return rows(positions, T, like, frequencies_);
+  std::vector<Tensor> out;
+  for (const Tensor& table : tables_) out.push_back(table.slice(0, first, first + T));
+  return out;
+}
+
+std::vector<Tensor> Angles::rows(const Positions& positions, int64_t T, const at::TensorOptions& like,
+                                 const Tensor& frequencies) const {
+  const bool wide = c10::typeMetaToScalarType(like.dtype()) == at::kDouble;
+  const int64_t first = positions.begin();
   const Tensor ids = positions.ids.defined() ? positions.ids : at::arange(first, first + T, at::kLong);
-  return compute(ids.to(device), wide ? at::kDouble : at::kFloat);
+  return compute(ids.to(like.device()), wide ? at::kDouble : at::kFloat, frequencies);
 }
 
 bool is_interleaved(const std::string& layout, const std::string& usual) {

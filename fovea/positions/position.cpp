@@ -33,6 +33,7 @@ void PositionOptions::visit(FieldVisitor& visitor) {
   visitor.field("base", base, "rope and sinusoidal: ratio of the slowest wavelength to the fastest");
   visitor.field("layout", layout, "\"halves\" or \"interleaved\"; empty: as usual for the encoding");
   visitor.field("rotary_width", rotary_width, "rope: channels of a head that turn; 0: all");
+  visit_section(visitor, "scaling", scaling);
   visitor.field("offset", offset, "learned: row of position 0");
   visitor.field("buckets", buckets, "t5_bias: rows of the table");
   visitor.field("max_distance", max_distance, "t5_bias: distances from here on share a bucket");

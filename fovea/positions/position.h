@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "fovea/base/config.h"
+#include "fovea/positions/rope_scaling.h"
 #include "fovea/scores/score.h"
 
 namespace fovea {
@@ -50,6 +51,7 @@ struct PositionOptions {
   double base = 10000;         // rope, sinusoidal
   std::string layout;          // "halves" or "interleaved"; empty: rope halves, sinusoidal interleaved
   int64_t rotary_width = 0;    // rope: how many of a head's channels turn; 0: all
+  RopeScaling scaling;         // rope: for texts longer than those it was trained on
   int64_t offset = 0;          // learned: position p has row p + offset (BART: 2)
   int64_t buckets = 32;        // t5_bias
   int64_t max_distance = 128;  // t5_bias

@@ -32,7 +32,13 @@ std::vector<Angles::Arrange> arrangements() {
 }
 
 Angles make_angles(const PositionOptions& o, bool interleaved, int64_t width) {
-  return Angles(width, o.base, interleaved ? arrangements<-1>() : arrangements<-2>(), o.max_positions);
+  return Angles(rope_frequencies(width, o.base, o.scaling), rope_amplitude(o.scaling),
+                interleaved ? arrangements<-1>() : arrangements<-2>(), o.max_positions);
+}
+
+int64_t text_length(const Positions& positions, int64_t T) {
+  if (!positions.ids.defined()) return positions.begin() + T;
+  return positions.ids.numel() == 0 ? 0 : positions.ids.max().item<int64_t>() + 1;
 }
 
 // [heads · D, …] with the pairs of each head regrouped from (a, b) blocks to (b, a) blocks.
@@ -57,7 +63,13 @@ RopePositionImpl::RopePositionImpl(const PositionOptions& options)
 
 std::vector<Tensor> RopePositionImpl::tables(const Positions& positions, int64_t T,
                                              const at::TensorOptions& like) const {
-  auto out = angles_.rows(positions, T, like);  // [T, ·, ·] or [B, T, ·, ·]
+  const RopeScaling& scaling = options_.scaling;
+  const int64_t length = scaling.type == "dynamic" ? text_length(positions, T) : 0;
+  auto out = length <= scaling.original_positions
+                 ? angles_.rows(positions, T, like)
+                 : angles_.rows(positions, T, like,
+                                rope_frequencies(rotary_width_, options_.base, scaling,
+                                                 length));  // [T, ·, ·] or [B, T, ·, ·]
   for (Tensor& table : out)
     if (table.dim() == 4) table = table.unsqueeze(1);  // [B, 1, T, ·, ·]
   return out;

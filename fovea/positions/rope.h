@@ -15,12 +15,13 @@ namespace fovea {
 
 class RopePositionImpl final : public PositionImpl {
  public:
-  // Reads head_width, rotary_width (even; the first channels of each head), base, layout, max_positions.
+  // Reads head_width, rotary_width (even; the first channels of each head), base, scaling, layout, max_positions.
   explicit RopePositionImpl(const PositionOptions& options);
   using PositionImpl::rotate;
   // Computed in f32 (f64 for f64) and rounded to the type of query and key at the end.
   std::pair<Tensor, Tensor> rotate(const Tensor& query, const Tensor& key,
                                    const std::vector<Tensor>& tables) const override;
+  // With dynamic scaling the pass's largest position tells how long the text is.
   // {cos, ±sin}, [T, ·, ·] or [B, 1, T, ·, ·]; the last two axes are (R/2, 2) for interleaved, (2, R/2) for halves.
   std::vector<Tensor> tables(const Positions& positions, int64_t T, const at::TensorOptions& like) const override;
 

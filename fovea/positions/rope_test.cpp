@@ -114,6 +114,87 @@ TEST(Rope, Gradients) {
   }
 }
 
+// The angle by which pair `pair` turns from one position to the next, read off a rotation.
+double turn_of(const PositionOptions& options, int64_t pair, int64_t position = 1) {
+  const int64_t half = options.head_width / 2;
+  const auto unit = torch::zeros({options.head_width}, torch::kDouble).index_fill_(0, torch::tensor({pair}), 1);
+  const auto y = turn(make_position("rope", options), unit, position);
+  return std::atan2(y[half + pair].item<double>(), y[pair].item<double>());
+}
+
+TEST(Rope, LinearScalingDividesEveryAngle) {
+  const PositionOptions plain{.head_width = 8, .base = 100},
+      scaled{.head_width = 8, .base = 100, .scaling = {.type = "linear", .factor = 4}};
+  for (int64_t pair = 0; pair < 4; ++pair) EXPECT_NEAR(turn_of(scaled, pair), turn_of(plain, pair) / 4, 1e-12);
+}
+
+TEST(Rope, DynamicScalingStretchesTheBaseOfLongTextsOnly) {
+  const PositionOptions o{
+      .head_width = 8, .base = 100, .scaling = {.type = "dynamic", .factor = 2, .original_positions = 16}};
+  const auto rope = make_position("rope", o), plain = make_position("rope", {.head_width = 8, .base = 100});
+  const auto x = torch::randn({1, 1, 24, 8}, torch::kDouble);
+  const auto rotated = [&](const Position& by, int64_t length) {
+    const auto part = x.slice(2, 0, length);
+    return by->rotate(part, part, Positions(0)).first;
+  };
+  EXPECT_TRUE(torch::equal(rotated(rope, 16), rotated(plain, 16)));
+  // 24 tokens: base 100 · (2 · 24 / 16 − 1)^(8 / 6) = 100 · 2^(4/3) = 251.98421
+  const auto stretched = make_position("rope", {.head_width = 8, .base = 251.98420997897464});
+  EXPECT_TRUE(torch::allclose(rotated(rope, 24), rotated(stretched, 24), 1e-9, 1e-9));
+  // The largest position tells the length, given as ids too.
+  const auto ids = torch::arange(24, torch::kLong);
+  EXPECT_TRUE(torch::allclose(rope->rotate(x, x, ids).first, rotated(rope, 24), 1e-12, 1e-12));
+}
+
+// Turns within 128 positions, base 10⁴, 16 channels: 20.4, 6.44, 2.04, 0.644, …; kept above 4, divided below 1,
+// between: share (2.04 − 1) / 3.
+TEST(Rope, Llama3ScalingKeepsFastPairsAndDividesSlowOnes) {
+  const PositionOptions plain{.head_width = 16},
+      scaled{.head_width = 16, .scaling = {.type = "llama3", .factor = 8, .original_positions = 128}};
+  const double share = (128 * std::pow(10.0, -1) / (2 * M_PI) - 1) / 3;
+  EXPECT_NEAR(share, 0.3457, 1e-4);
+  const double wanted[] = {1, 1, share + (1 - share) / 8, 1.0 / 8, 1.0 / 8};
+  for (int64_t pair = 0; pair < 5; ++pair)
+    EXPECT_NEAR(turn_of(scaled, pair), turn_of(plain, pair) * wanted[pair], 1e-12) << pair;
+}
+
+// Pairs that turn 32 times and once within 4096 positions, base 10⁴, 16 channels: 2.62 and 5.63, rounded 2 and 6, so
+// the blend divides 0, ¼, ½, ¾ of pairs 2, 3, 4, 5; cosine and sine grow by 0.1 ln 4 + 1.
+TEST(Rope, YarnBlends) {
+  const PositionOptions plain{.head_width = 16},
+      scaled{.head_width = 16, .scaling = {.type = "yarn", .factor = 4, .original_positions = 4096}};
+  const double divided[] = {0, 0, 0, 0.25, 0.5, 0.75, 1, 1};
+  for (int64_t pair = 0; pair < 8; ++pair)
+    EXPECT_NEAR(turn_of(scaled, pair), turn_of(plain, pair) * (1 - divided[pair] * 0.75), 1e-12) << pair;
+  const auto x = torch::ones({16}, torch::kDouble);
+  const auto grown = [&](RopeScaling by) {
+    by.type = "yarn", by.factor = 4, by.original_positions = 4096;
+    return (turn(make_position("rope", {.head_width = 16, .scaling = by}), x, 7).norm() / x.norm()).item<double>();
+  };
+  EXPECT_NEAR(grown({}), 1.138629436, 1e-9);
+  EXPECT_NEAR(grown({.attention_factor = 1.5}), 1.5, 1e-12);
+  EXPECT_NEAR(grown({.mscale = 0.5, .mscale_all = 2}), (0.05 * std::log(4) + 1) / (0.2 * std::log(4) + 1), 1e-12);
+  EXPECT_NEAR(grown({.mscale = 0.5}), 1.138629436, 1e-9);
+}
+
+TEST(Rope, ScalingErrors) {
+  const auto says = [](const RopeScaling& scaling, const char* part) {
+    const auto message = error_of([&] { make_position("rope", {.head_width = 8, .scaling = scaling}); });
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  };
+  says({.type = "yarm"}, "did you mean \"yarn\"");
+  says({.type = "linear", .factor = 0.5}, "factor is 0.5");
+  says({.type = "linear", .factor = NAN}, "factor is nan");
+  for (const char* type : {"dynamic", "yarn", "llama3"}) says({.type = type, .factor = 2}, "original_positions is 0");
+  says({.type = "llama3", .original_positions = 8, .low_frequency = 4}, "high_frequency > low_frequency");
+  says({.type = "yarn", .original_positions = 8, .beta_fast = 1, .beta_slow = 2}, "beta_fast >= beta_slow");
+  says({.type = "yarn", .original_positions = 8, .attention_factor = -1}, "attention_factor is -1");
+  EXPECT_NE(error_of([] {
+              make_position("rope", {.head_width = 2, .scaling = {.type = "dynamic", .original_positions = 8}});
+            }).find("at least two"),
+            std::string::npos);
+}
+
 TEST(Rope, Errors) {
   EXPECT_NE(error_of([] { make_position("rope", {.head_width = 5}); }).find("rotary_width is 5"), std::string::npos);
   EXPECT_NE(

@@ -14,7 +14,8 @@ Angles make_waves(const PositionOptions& o) {
                      ", wanted an even number");
   const auto halves = [](const Tensor& a) { return at::cat({a.sin(), a.cos()}, -1); };                     // [..., C]
   const auto interleaved = [](const Tensor& a) { return at::stack({a.sin(), a.cos()}, -1).flatten(-2); };  // [..., C]
-  return Angles(o.width, o.base, {is_interleaved(o.layout, "interleaved") ? +interleaved : +halves}, o.max_positions);
+  return Angles(rope_frequencies(o.width, o.base), 1,
+                {is_interleaved(o.layout, "interleaved") ? +interleaved : +halves}, o.max_positions);
 }
 
 }  // namespace
