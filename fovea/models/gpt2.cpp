@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fovea/models/gpt2.h"
 
-#include <ATen/ATen.h>
-
-#include "fovea/base/probe.h"
 #include "fovea/layers/init.h"
-#include "fovea/masks/document.h"
 #include "fovea/models/config_json.h"
 #include "fovea/models/registry.h"
-#include "fovea/ops/cross_entropy.h"
-#include "fovea/ops/affine.h"
 
 namespace fovea {
 namespace {
@@ -56,42 +50,16 @@ class Gpt2Recipe : public ModelRecipe {
 }  // namespace
 
 Gpt2Impl::Gpt2Impl(Gpt2Config config) : config_(std::move(config)) {
-  FOVEA_CHECK_CONFIG(config_.initializer_range >= 0, "gpt2: initializer_range is ", config_.initializer_range, ", wanted at least 0");
-  embedding_ = register_module("embedding", Embedding({.vocabulary = config_.vocab_size, .width = config_.width}));
+  FOVEA_CHECK_CONFIG(config_.initializer_range >= 0, "gpt2: initializer_range is ", config_.initializer_range,
+                     ", wanted at least 0");
   if (config_.hidden == 0) config_.hidden = 4 * config_.width;
-  decoder_ = register_module("decoder", Stack(gpt2_stack(config_)));
-  if (!config_.tied) head_ = register_module("head", torch::nn::Linear(torch::nn::LinearOptions(config_.width, config_.vocab_size).bias(false)));
+  build(config_.vocab_size, gpt2_stack(config_), config_.tied);
   initialize();
 }
 
 void Gpt2Impl::initialize() {
   init::normal(*this, config_.initializer_range);
   init::residual(*this, config_.initializer_range, config_.layers);
-}
-
-Tensor Gpt2Impl::logits(const Tensor& hidden) const { return config_.tied ? embedding_->logits(hidden) : affine(hidden, head_->weight); }
-
-Tensor Gpt2Impl::forward(const Batch& batch) const {
-  StackInput in{.lengths = batch.lengths};
-  if (batch.documents.defined()) in.mask = masks::document(batch.documents);
-  if (batch.positions.defined()) in.positions = batch.positions;
-  return logits(decoder_->forward(embedding_->forward(batch.ids), in));  // [B, T, V]
-}
-
-LossSum Gpt2Impl::loss(const Batch& batch, double label_smoothing) {
-  const auto out = cross_entropy_sum(forward(batch), batch.labels, label_smoothing);
-  return {out.sum, out.count};
-}
-
-DecoderState Gpt2Impl::begin(const Tensor& source, const Tensor&) const {
-  FOVEA_CHECK(!source.defined(), "gpt2 has no encoder; the prompt goes to step()");
-  return {};
-}
-
-Tensor Gpt2Impl::step(const Tensor& ids, DecoderState& state, bool last_only) const {
-  Tensor hidden = decoder_->forward(embedding_->forward(ids), {.state = &state});  // [B, T, C]
-  if (last_only) hidden = hidden.slice(1, -1);                                       // [B, 1, C]
-  return logits(hidden);
 }
 
 Gpt2Config Gpt2Impl::read_config(const nlohmann::json& j) {
@@ -171,7 +139,9 @@ std::vector<TensorName> Gpt2Impl::tensor_names() const {
 std::vector<std::string> Gpt2Impl::harmless_names() const { return {"*h.*.attn.bias", "*h.*.attn.masked_bias"}; }
 
 void register_models_gpt2(ModelsRegistry& registry) {
-  registry.add("gpt2", {.from_config = [](const nlohmann::json& config) -> Model { return std::make_shared<Gpt2Impl>(Gpt2Impl::read_config(config)); },
+  registry.add("gpt2", {.from_config = [](const nlohmann::json& config) -> Model {
+                          return std::make_shared<Gpt2Impl>(Gpt2Impl::read_config(config));
+                        },
                         .architectures = {"GPT2LMHeadModel"},
                         .recipe = [] { return std::make_unique<Gpt2Recipe>(); }});
 }

@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fovea/models/transformer.h"
 
-#include <ATen/ATen.h>
-
 #include <nlohmann/json.hpp>
 
-#include "fovea/base/probe.h"
 #include "fovea/io/json.h"
 #include "fovea/layers/init.h"
 #include "fovea/models/config_json.h"
 #include "fovea/models/registry.h"
-#include "fovea/ops/affine.h"
-#include "fovea/ops/cross_entropy.h"
 
 namespace fovea {
 namespace {
@@ -72,63 +67,19 @@ TransformerImpl::TransformerImpl(TransformerConfig config) : config_(std::move(c
   FOVEA_CHECK_CONFIG(!c.shared_embeddings || c.source_vocab_size == 0 || c.source_vocab_size == c.vocab_size,
                      "transformer: shared_embeddings needs one vocabulary, but source_vocab_size is ",
                      c.source_vocab_size, " and vocab_size ", c.vocab_size);
-  const auto table = [&](int64_t rows) { return Embedding({.vocabulary = rows, .width = c.width, .scale = true}); };
-  target_embedding_ = register_module("target_embedding", table(c.vocab_size));
-  source_embedding_ =
-      c.shared_embeddings
-          ? target_embedding_
-          : register_module("source_embedding", table(c.source_vocab_size > 0 ? c.source_vocab_size : c.vocab_size));
-  encoder_ = register_module("encoder", Stack(transformer_stack(c, false)));
-  decoder_ = register_module("decoder", Stack(transformer_stack(c, true)));
-  if (!c.tied)
-    head_ = register_module("head", torch::nn::Linear(torch::nn::LinearOptions(c.width, c.vocab_size).bias(false)));
+  const auto table = [&](int64_t rows) {
+    return EmbeddingOptions{.vocabulary = rows, .width = c.width, .scale = true};
+  };
+  const int64_t source_rows = c.source_vocab_size > 0 ? c.source_vocab_size : c.vocab_size;
+  build({.encoder = transformer_stack(c, false),
+         .decoder = transformer_stack(c, true),
+         .target_embedding = table(c.vocab_size),
+         .source_embedding = table(c.shared_embeddings ? 0 : source_rows),
+         .tied = c.tied});
   initialize();
 }
 
 void TransformerImpl::initialize() { init::xavier(*this); }
-
-Tensor TransformerImpl::logits(const Tensor& hidden) const {
-  return config_.tied ? target_embedding_->logits(hidden) : affine(hidden, head_->weight);
-}
-
-Tensor TransformerImpl::encode(const Tensor& source, const Tensor& lengths, const Positions& positions) const {
-  const ProbeScope scope("encoder");
-  return encoder_->forward(source_embedding_->forward(source),
-                           {.lengths = lengths, .positions = positions});  // [B, S, C]
-}
-
-Tensor TransformerImpl::forward(const Batch& batch) const {
-  FOVEA_CHECK(batch.target_ids.defined(),
-              "transformer: the batch has no target_ids; an encoder-decoder model learns from pairs");
-  FOVEA_CHECK(!batch.documents.defined(),
-              "transformer: the batch has documents; packed texts are for models with one stack");
-  const Positions positions = batch.positions.defined() ? Positions(batch.positions) : Positions();
-  const Tensor memory = encode(batch.ids, batch.lengths, positions);  // [B, S, C]
-  const ProbeScope scope("decoder");
-  return logits(decoder_->forward(
-      target_embedding_->forward(batch.target_ids),
-      {.lengths = batch.target_lengths, .memory = memory, .memory_lengths = batch.lengths}));  // [B, U, V]
-}
-
-LossSum TransformerImpl::loss(const Batch& batch, double label_smoothing) {
-  const auto out = cross_entropy_sum(forward(batch), batch.labels, label_smoothing);
-  return {out.sum, out.count};
-}
-
-DecoderState TransformerImpl::begin(const Tensor& source, const Tensor& source_lengths) const {
-  FOVEA_CHECK(source.defined(), "transformer: begin() needs a source to encode");
-  DecoderState state;
-  state.memory = encode(source, source_lengths);
-  state.memory_lengths = source_lengths;
-  return state;
-}
-
-Tensor TransformerImpl::step(const Tensor& ids, DecoderState& state, bool last_only) const {
-  const ProbeScope scope("decoder");
-  Tensor hidden = decoder_->forward(target_embedding_->forward(ids), {.state = &state});  // [B, T, C]
-  if (last_only) hidden = hidden.slice(1, -1);                                            // [B, 1, C]
-  return logits(hidden);
-}
 
 nlohmann::json TransformerImpl::config() const {
   nlohmann::json out{

@@ -3,11 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <torch/nn/modules/linear.h>
-
-#include "fovea/blocks/stack.h"
-#include "fovea/layers/embedding.h"
-#include "fovea/models/model.h"
+#include "fovea/models/encoder_decoder.h"
 
 namespace fovea {
 
@@ -34,35 +30,22 @@ struct TransformerConfig {
   void visit(FieldVisitor& visitor);
 };
 
-class TransformerImpl : public GenerativeModelImpl {
+class TransformerImpl : public EncoderDecoderImpl {
  public:
   // Throws Error(kConfig) when sizes do not fit each other.
   explicit TransformerImpl(TransformerConfig config);
-
-  // source [B, S], lengths [B] -> [B, S, C]
-  Tensor encode(const Tensor& source, const Tensor& lengths = {}, const Positions& positions = {}) const;
-  // Teacher forcing: batch.ids [B, S], batch.target_ids [B, U] -> logits [B, U, V]; batch.positions are the source's
-  Tensor forward(const Batch& batch) const override;
 
   std::string type() const override { return "transformer"; }
   nlohmann::json config() const override;
   std::vector<TensorName> tensor_names() const override;
   void initialize() override;
-  LossSum loss(const Batch& batch, double label_smoothing = 0) override;
-  int64_t vocab_size() const override { return config_.vocab_size; }
   int64_t max_positions() const override { return config_.positions; }
 
-  bool has_encoder() const override { return true; }
-  DecoderState begin(const Tensor& source = {}, const Tensor& source_lengths = {}) const override;
-  Tensor step(const Tensor& ids, DecoderState& state, bool last_only = false) const override;
-
  private:
-  Tensor logits(const Tensor& hidden) const;
+  int64_t start_id() const override { return config_.bos_token_id; }
+  int64_t pad_id() const override { return config_.pad_token_id; }
 
   TransformerConfig config_;
-  Embedding target_embedding_, source_embedding_;  // the same module where shared
-  Stack encoder_, decoder_;
-  torch::nn::Linear head_{nullptr};
 };
 TORCH_MODULE(Transformer);
 
