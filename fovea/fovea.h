@@ -77,7 +77,9 @@
 
 // loss, generate, train, view: what stands on a model
 #include "fovea/generate/causal_lm.h"
+#include "fovea/generate/folder_options.h"
 #include "fovea/generate/generate.h"
+#include "fovea/generate/seq2seq.h"
 #include "fovea/loss/evaluate.h"
 #include "fovea/train/optimizer.h"
 #include "fovea/train/options.h"

@@ -91,10 +91,15 @@ class Search {
     std::vector<Continuation> out;
     for (size_t i = 0; i < running_.size(); ++i) {
       Beam& beam = running_[i];
+      const auto length = int64_t(beam.answer.tokens.size());
+      if (const int64_t id = options_.forced(length); id >= 0) {
+        out.push_back({beam.sum, i, int32_t(id)});  // certain, so it costs nothing
+        continue;
+      }
       Candidates candidates = scores.candidates(beam.place);
       std::vector<int64_t> history = prompt_;
       history.insert(history.end(), beam.answer.tokens.begin(), beam.answer.tokens.end());
-      for (const LogitRule& rule : rules_) rule(candidates, history);
+      apply_rules(rules_, options_, length, history, candidates);
       if (candidates.empty()) {
         beam.answer.finish = Finish::kExhausted;
         keep(beam);
@@ -165,7 +170,7 @@ std::vector<Generated> beam_search(const GenerativeModelImpl& model, const std::
   const std::vector<LogitRule> rules = make_logit_rules(options);
   std::vector<Search> searches;
   for (size_t row = 0; row < prompts.size(); ++row)
-    searches.emplace_back(model.has_encoder() ? std::vector<int64_t>() : prompts[row], int64_t(row),
+    searches.emplace_back(model.has_encoder() ? std::vector{options.start_id} : prompts[row], int64_t(row),
                           room_after(model, int64_t(prompts[row].size())), options, rules, tokenizer);
   std::vector<Search*> live;
   for (Search& search : searches) live.push_back(&search);

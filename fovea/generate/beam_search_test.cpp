@@ -182,5 +182,28 @@ TEST(BeamSearch, HasNoCallback) {
                Error);
 }
 
+// A forced token is certain: it costs a beam nothing, whatever the model thinks of it.
+TEST(BeamSearch, ForcedTokensCostNothing) {
+  const ToyModelImpl model({.vocab = 7, .encoder = true});
+  const GenerateOptions options{.max_new_tokens = 4,
+                                .min_new_tokens = 2,
+                                .beams = 3,
+                                .results = 3,
+                                .length_penalty = 0,
+                                .end_ids = {6},
+                                .start_id = 0,
+                                .forced_first = 5,
+                                .forced_last = 6};
+  for (const Generated& row : generate(model, std::vector<std::vector<int64_t>>{{1, 2, 3}}, options).rows) {
+    ASSERT_GE(row.tokens.size(), 3u);
+    EXPECT_EQ(row.tokens.front(), 5);
+    EXPECT_EQ(row.tokens.back(), 6);
+    double wanted = 0;
+    for (size_t i = 1; i < row.tokens.size(); ++i)
+      if (i < 3) wanted += row.logprobs[i];
+    EXPECT_NEAR(row.score, wanted, 1e-5);
+  }
+}
+
 }  // namespace
 }  // namespace fovea

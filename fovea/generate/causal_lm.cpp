@@ -2,15 +2,17 @@
 #include "fovea/generate/causal_lm.h"
 
 #include "fovea/base/check.h"
+#include "fovea/generate/folder_options.h"
 #include "fovea/models/pretrained.h"
 
 namespace fovea {
 
 CausalLM CausalLM::load(const std::filesystem::path& folder) {
-  CausalLM out{load_generative_model(folder), Tokenizer::load(folder)};
+  CausalLM out{load_generative_model(folder), Tokenizer::load(folder), {}};
   FOVEA_CHECK_INPUT(out.tokenizer.end_id() <= out.model->vocab_size(), folder.string(),
                     ": the tokenizer has ids up to ", out.tokenizer.end_id() - 1, ", the model a vocabulary of ",
                     out.model->vocab_size(), "; they do not belong together");
+  out.defaults = folder_options(folder, *out.model, out.tokenizer);
   return out;
 }
 
@@ -25,6 +27,7 @@ std::string CausalLM::generate(std::string_view prompt, GenerateOptions options)
 
 std::string CausalLM::stream(std::string_view prompt, GenerateOptions options,
                              const std::function<void(std::string_view)>& on_piece) const {
+  if (options.end_ids.empty()) options.end_ids = defaults.end_ids;
   if (options.end_ids.empty())
     if (const auto end = tokenizer.eos_id()) options.end_ids = {*end};
   TokenCallback on_token;

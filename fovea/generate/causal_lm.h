@@ -18,15 +18,17 @@ namespace fovea {
 struct CausalLM {
   GenerativeModel model;
   Tokenizer tokenizer;
+  GenerateOptions defaults;  // as the folder says
 
-  // config.json, model.safetensors and tokenizer.json; Error(kInput) where one is missing or they do not fit each
-  // other.
+  // config.json, model.safetensors, tokenizer.json and, where there is one, generation_config.json; Error(kInput) where
+  // one is missing or they do not fit each other.
   static CausalLM load(const std::filesystem::path& folder);
-  // Writes the same three.
+  // Writes the first three.
   void save(const std::filesystem::path& folder) const;
 
-  // The text after `prompt`. The tokenizer's end token ends it, unless options name others.
-  std::string generate(std::string_view prompt, GenerateOptions options = {}) const;
+  // The text after `prompt`. The folder's end tokens end it, unless options name others.
+  std::string generate(std::string_view prompt) const { return generate(prompt, defaults); }
+  std::string generate(std::string_view prompt, GenerateOptions options) const;
   // The same, handing over each piece as soon as it is whole characters.
   std::string stream(std::string_view prompt, GenerateOptions options,
                      const std::function<void(std::string_view piece)>& on_piece) const;

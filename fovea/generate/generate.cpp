@@ -65,13 +65,15 @@ class Decoding {
 
   // The next token of a row, −1 where the rules left none.
   int64_t choose(const Row& row, const NextTokenScores& scores, int64_t place) const {
-    if (rules_.empty() && options_.temperature == 0) return scores.best(place);
+    const int64_t length = row.answer.length();
+    if (const int64_t id = options_.forced(length); id >= 0) return id;
+    if (rules_.empty() && options_.temperature == 0 && length >= options_.min_new_tokens) return scores.best(place);
     Candidates candidates = scores.candidates(place);
-    for (const LogitRule& rule : rules_) rule(candidates, row.history);
+    apply_rules(rules_, options_, length, row.history, candidates);
     if (candidates.empty()) return -1;
     if (options_.temperature == 0) return best_candidate(candidates).id;
     const uint64_t seed = uint64_t(result_.seed) + uint64_t(row.index);
-    return draw_candidate(candidates, draw_uniform(seed, uint64_t(row.answer.length()))).id;
+    return draw_candidate(candidates, draw_uniform(seed, uint64_t(length))).id;
   }
 
   void take(Row& row, const NextTokenScores& scores, int64_t place) {
@@ -141,7 +143,7 @@ GenerateResult generate(const GenerativeModelImpl& model, const std::vector<std:
     } else {
       Decoding decoding(options, on_token, result);
       for (const auto& prompt : prompts)
-        decoding.add_row(model.has_encoder() ? std::vector<int64_t>() : prompt,
+        decoding.add_row(model.has_encoder() ? std::vector{options.start_id} : prompt,
                          Answer(options, tokenizer, room_after(model, int64_t(prompt.size()))));
       decoding.run(model, std::move(start));
     }

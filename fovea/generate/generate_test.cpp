@@ -319,5 +319,35 @@ TEST(Generate, FinishesHaveNames) {
   EXPECT_EQ(finish_name(Finish::kCancelled), "cancelled");
 }
 
+TEST(Generate, ForcedTokensStandWhereTheyMust) {
+  for (const bool encoder : {false, true}) {
+    const ToyModelImpl model({.vocab = 9, .encoder = encoder});
+    const GenerateOptions options{
+        .max_new_tokens = 6, .end_ids = {8}, .start_id = encoder ? 0 : -1, .forced_first = 7, .forced_last = 8};
+    for (const Generated& row : generate(model, kRagged, options).rows) {
+      EXPECT_EQ(row.tokens.front(), 7);
+      EXPECT_EQ(row.tokens.back(), 8);
+      EXPECT_LE(row.tokens.size(), 6u);
+      EXPECT_EQ(row.finish, Finish::kEnd);
+    }
+    expect_batch_equals_single(model, kRagged, options);
+  }
+  const ToyModelImpl model({.vocab = 9});
+  EXPECT_EQ(generate(model, {{1}}, {.max_new_tokens = 1, .forced_first = 7, .forced_last = 6}).rows[0].tokens,
+            std::vector<int64_t>{6});
+  EXPECT_NE(error_of(model, {{1}}, {.forced_first = 9}).find("forced_first is 9"), std::string::npos);
+}
+
+TEST(Generate, NoEndBeforeTheLeastLength) {
+  const ScriptModelImpl model(6, {2, 5, 3, 5, 1, 5});
+  const Generated row = generate(model, {{1}}, {.max_new_tokens = 8, .min_new_tokens = 3, .end_ids = {5}}).rows[0];
+  ASSERT_EQ(row.tokens.size(), 4u);
+  EXPECT_EQ(row.tokens[0], 2);
+  EXPECT_NE(row.tokens[1], 5);
+  EXPECT_EQ(row.tokens[3], 5);
+  EXPECT_NE(error_of(model, {{1}}, {.max_new_tokens = 3, .min_new_tokens = 4}).find("min_new_tokens is 4"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace fovea

@@ -108,6 +108,15 @@ LogitRule min_p(double fraction) {
 
 }  // namespace logit_rules
 
+void apply_rules(const std::vector<LogitRule>& rules, const GenerateOptions& options, int64_t length,
+                 std::span<const int64_t> history, Candidates& candidates) {
+  if (length < options.min_new_tokens)
+    std::erase_if(candidates, [&](const Candidate& candidate) {
+      return std::count(options.end_ids.begin(), options.end_ids.end(), candidate.id) > 0;
+    });
+  for (const LogitRule& rule : rules) rule(candidates, history);
+}
+
 std::vector<LogitRule> make_logit_rules(const GenerateOptions& options) {
   std::vector<LogitRule> rules = options.rules;
   if (options.repetition_penalty != 1)

@@ -1,7 +1,7 @@
 // Rules that change a row's scores for the next token before one is taken: small functions, applied in a chain.
 //
 // A rule sees the candidates (raw logits, ids ascending) and the row's tokens so far (prompt, then answer; an
-// encoder-decoder's target without its start token). It may change logits and remove candidates; ids stay ascending.
+// encoder-decoder's target from its start token on). It may change logits and remove candidates; ids stay ascending.
 // A rule that ranks breaks ties by the lower id. A rule may leave nothing: then the row ends.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -50,5 +50,9 @@ LogitRule min_p(double fraction);
 // The rules that `options` asks for, in the order they apply: the caller's own, repetition penalty, no-repeat, and,
 // where a token is drawn (temperature > 0), temperature, top-k, top-p, min-p. Rules that would do nothing are left out.
 std::vector<LogitRule> make_logit_rules(const GenerateOptions& options);
+
+// Applies them to a row of `length` new tokens: first, end tokens go that come too early.
+void apply_rules(const std::vector<LogitRule>& rules, const GenerateOptions& options, int64_t length,
+                 std::span<const int64_t> history, Candidates& candidates);
 
 }  // namespace fovea

@@ -24,6 +24,7 @@ void check_range(const char* name, double value, double least, double most, cons
 
 void GenerateOptions::visit(FieldVisitor& visitor) {
   visitor.field("max_new_tokens", max_new_tokens, "most tokens to write");
+  visitor.field("min_new_tokens", min_new_tokens, "no end token before these");
   visitor.field("temperature", temperature, "0 takes the best token; above 0 draws one, the higher the wilder");
   visitor.field("top_k", top_k, "draw among the k best tokens; 0: all");
   visitor.field("top_p", top_p, "draw among the fewest best tokens that together reach this probability");
@@ -39,10 +40,13 @@ void GenerateOptions::visit(FieldVisitor& visitor) {
   visitor.field("stop", stop, "texts that end a text; they are cut off");
   visitor.field("pad_id", pad_id, "token id that fills finished rows; -1: the first end id, or 0");
   visitor.field("start_id", start_id, "first token of the target (encoder-decoder)");
+  visitor.field("forced_first", forced_first, "the first new token, whatever the model says; -1: its choice");
+  visitor.field("forced_last", forced_last, "the token at the limit, if a text gets that far; -1: the model's choice");
 }
 
 void GenerateOptions::check() const {
   check_range("max_new_tokens", double(max_new_tokens), 1, kNoLimit, "1 or more");
+  check_range("min_new_tokens", double(min_new_tokens), 0, double(max_new_tokens), "0 … max_new_tokens");
   check_range("temperature", temperature, 0, kNoLimit, "0 or more");
   check_range("top_k", double(top_k), 0, kNoLimit, "0 (all) or more");
   check_range("top_p", top_p, 0, 1, "0 … 1");

@@ -13,6 +13,7 @@ namespace fovea {
 
 struct GenerateOptions {
   int64_t max_new_tokens = 128;
+  int64_t min_new_tokens = 0;     // no end token before these
   double temperature = 0;         // 0 takes the best token; above 0 draws one, from logits divided by it
   int64_t top_k = 0;              // draws among the k best; 0: all
   double top_p = 1;               // draws among the fewest best that together reach p; 0 keeps the best one, 1 all
@@ -33,12 +34,18 @@ struct GenerateOptions {
   std::vector<std::string> stop;  // texts that end a row; its text is cut before the first; needs a tokenizer
   int64_t pad_id = -1;            // fills finished rows, never penalised; −1: the first end id, or 0
   int64_t start_id = -1;          // first token of the target (encoder-decoder only, required there)
+  int64_t forced_first = -1;      // the first new token, whatever the model says; −1: its choice
+  int64_t forced_last = -1;       // the token number max_new_tokens, if a row gets that far; −1: the model's choice
 
   std::vector<LogitRule> rules;  // the caller's own, applied before the others
 
   void visit(FieldVisitor& visitor);
   // Error(kConfig) that names the field, what was wanted and what came.
   void check() const;
+  // The token that a row of `length` new ones must go on with; −1: none.
+  int64_t forced(int64_t length) const {
+    return length + 1 == max_new_tokens && forced_last >= 0 ? forced_last : length == 0 ? forced_first : -1;
+  }
   int64_t padding() const { return pad_id >= 0 ? pad_id : end_ids.empty() ? 0 : end_ids.front(); }
 };
 

@@ -29,8 +29,13 @@ void check_ids(const GenerativeModelImpl& model, const GenerateOptions& options)
   const int64_t vocabulary = model.vocab_size();
   for (int64_t id : options.end_ids)
     FOVEA_CHECK_CONFIG(id >= 0 && id < vocabulary, "generate: end_ids holds ", id, ", wanted 0 … ", vocabulary - 1);
-  FOVEA_CHECK_CONFIG(options.pad_id >= -1 && options.pad_id < vocabulary, "generate: pad_id is ", options.pad_id,
-                     ", wanted 0 … ", vocabulary - 1, " or -1");
+  const auto check_optional = [&](const char* name, int64_t id) {
+    FOVEA_CHECK_CONFIG(id >= -1 && id < vocabulary, "generate: ", name, " is ", id, ", wanted 0 … ", vocabulary - 1,
+                       " or -1");
+  };
+  check_optional("pad_id", options.pad_id);
+  check_optional("forced_first", options.forced_first);
+  check_optional("forced_last", options.forced_last);
   FOVEA_CHECK_CONFIG(!model.has_encoder() || (options.start_id >= 0 && options.start_id < vocabulary),
                      "generate: start_id is ", options.start_id, ", wanted 0 … ", vocabulary - 1,
                      "; an encoder-decoder needs the token that its targets start with");

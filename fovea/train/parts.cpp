@@ -101,12 +101,17 @@ Model make_model_for(const TrainOptions& options, const Tokenizer& tokenizer) {
   return make_model(config);
 }
 
-// The token of a role in pairs: config.json's, else the tokenizer's.
-TokenId role_token(const ModelImpl& model, const char* key, std::optional<int64_t> of_tokenizer) {
+// The token of a role in pairs: config.json's, under the first of these keys that it has, else the tokenizer's.
+TokenId role_token(const ModelImpl& model, std::initializer_list<const char*> keys,
+                   std::optional<int64_t> of_tokenizer) {
   const nlohmann::json config = model.config();
-  const auto found = config.find(key);
-  if (found != config.end() && found->is_number_integer() && *found >= 0) return found->get<TokenId>();
-  FOVEA_CHECK_INPUT(of_tokenizer.has_value(), "pairs need a ", key, ": neither config.json nor the tokenizer has one");
+  for (const char* key : keys) {
+    auto found = config.value(key, nlohmann::json());
+    if (found.is_array() && !found.empty()) found = nlohmann::json(found.front());
+    if (found.is_number_integer() && found >= 0) return found.get<TokenId>();
+  }
+  FOVEA_CHECK_INPUT(of_tokenizer.has_value(), "pairs need a ", *keys.begin(),
+                    ": neither config.json nor the tokenizer has one");
   return TokenId(*of_tokenizer);
 }
 
@@ -128,9 +133,9 @@ std::shared_ptr<Dataset> cut_pairs(const Corpus& corpus, const ModelImpl& model,
   PairOptions options;
   options.buckets = {
       .batch_size = cut.batch_size, .batch_tokens = cut.batch_tokens, .shuffle = cut.shuffle, .seed = cut.seed};
-  options.begin = role_token(model, "bos_token_id", tokenizer.bos_id());
-  options.end = role_token(model, "eos_token_id", tokenizer.eos_id());
-  options.pad = role_token(model, "pad_token_id", tokenizer.pad_id());
+  options.begin = role_token(model, {"decoder_start_token_id", "bos_token_id"}, tokenizer.bos_id());
+  options.end = role_token(model, {"eos_token_id"}, tokenizer.eos_id());
+  options.pad = role_token(model, {"pad_token_id"}, tokenizer.pad_id());
   std::vector<TokenPair> pairs;
   for (const TextPair& pair : corpus.pairs) {
     TokenPair tokens{tokens_of(tokenizer, pair.source), tokens_of(tokenizer, pair.target)};
