@@ -4,12 +4,12 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <nlohmann/json_fwd.hpp>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "apps/fovea/command_line.h"
+#include "fovea/generate/options.h"
 #include "fovea/models/model.h"
 #include "fovea/models/text_encoder.h"
 #include "fovea/text/tokenizer.h"
@@ -20,9 +20,8 @@ struct ModelFolder {
   std::filesystem::path path;
   Model model;  // in evaluation mode
   Tokenizer tokenizer;
-  std::vector<int64_t> end_ids;     // that end a text: as generation_config.json, config.json or the tokenizer say
-  std::optional<int64_t> start_id;  // first token of an encoder-decoder's target
-  double seconds = 0;               // that loading took
+  GenerateOptions options;  // how it wants to write, as its files say
+  double seconds = 0;       // that loading took
 };
 
 // Error(kInput) that names the folder, for anything missing or bad in it, and for a tokenizer with more ids than the
@@ -40,5 +39,9 @@ void check_text(const TextEncoder& encoder, std::string_view text, const std::st
 // The tokens that a model reads for this text: with what the tokenizer puts around it, and for an encoder-decoder
 // closed by the end token. `source` names the text in errors: UTF-8, at least one token, at most the model's positions.
 std::vector<int64_t> prompt_ids(const ModelFolder& folder, std::string_view text, const std::string& source);
+
+// The folder's options under those that stood on the command line. Typed drawing turns the folder's beams off, typed
+// beams its drawing.
+GenerateOptions layered(const GenerateOptions& folder, const GenerateOptions& typed, const CommandLine& line);
 
 }  // namespace fovea

@@ -70,9 +70,9 @@ struct Attend {
 
   AttentionRecord watch_both(const ModelFolder& folder, const GenerativeModelImpl& model,
                              const std::vector<int64_t>& source) const {
-    FOVEA_CHECK_INPUT(folder.start_id.has_value(), folder.path.native(),
+    FOVEA_CHECK_INPUT(folder.options.start_id >= 0, folder.path.native(),
                       ": neither config.json nor the tokenizer names the token that a target starts with");
-    std::vector<int64_t> ids{*folder.start_id};
+    std::vector<int64_t> ids{folder.options.start_id};
     for (const int64_t id : target.empty() ? own_answer(folder, model, source) : target_ids(folder)) ids.push_back(id);
     FOVEA_CHECK_INPUT(int64_t(ids.size()) <= model.max_positions(), "the target has ", ids.size(),
                       " tokens, the model has ", model.max_positions(), " positions");
@@ -91,8 +91,8 @@ struct Attend {
   static std::vector<int64_t> own_answer(const ModelFolder& folder, const GenerativeModelImpl& model,
                                          const std::vector<int64_t>& source) {
     GenerateOptions options;
-    options.end_ids = folder.end_ids;
-    options.start_id = *folder.start_id;
+    options.end_ids = folder.options.end_ids;
+    options.start_id = folder.options.start_id;
     Generated answer = std::move(generate(model, {source}, options).rows[0]);
     if (answer.finish == Finish::kEnd) answer.tokens.pop_back();
     if (int64_t(answer.tokens.size()) >= model.max_positions()) answer.tokens.resize(size_t(model.max_positions()) - 1);
