@@ -6,7 +6,7 @@
 //                                         source [B, S], source_lengths
 //   parity generate MODEL IN OUT TOKENS [OPTIONS]   tokens after ids [B, T] (encoder-decoder: for them), lengths [B], start_id;
 //                                         OPTIONS: fields of GenerateOptions, as a JSON object
-//   parity train    MODEL IN OUT RATE     losses of AdamW steps over ids [N, B, T], labels [N, B, T]
+//   parity train    MODEL IN OUT RATE     losses of AdamW steps over ids [N, B, T] or images [N, B, …], labels [N, B, …]
 //   parity channel  OPTIONS IN OUT NAME   y, grad.x, grad.<parameter>, buffers and probes of a channel attention with
 //                                         OPTIONS (JSON); IN: x, gradient of y, parameters; `training`
 //   parity copy     MODEL DIR             load, save
@@ -98,12 +98,15 @@ NamedTensors generated(const GenerativeModelImpl& model, const SafetensorsFile& 
 
 NamedTensors train(ModelImpl& model, const SafetensorsFile& in, double rate) {
   model.train();
-  const Tensor ids = in.tensor("ids"), labels = in.tensor("labels");
+  const bool sees = in.contains("images");
+  const Tensor inputs = in.tensor(sees ? "images" : "ids"), labels = in.tensor("labels");
   AdamW optimizer(distinct_parameters(model), {.weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.99, .clip = 1, .no_decay = {}});
   std::vector<double> losses;
-  for (int64_t n = 0; n < ids.size(0); ++n) {
+  for (int64_t n = 0; n < inputs.size(0); ++n) {
     optimizer.zero_grad();
-    const Tensor loss = model.loss({.ids = ids[n], .labels = labels[n]}).mean();
+    Batch batch{.labels = labels[n]};
+    (sees ? batch.images : batch.ids) = inputs[n];
+    const Tensor loss = model.loss(batch).mean();
     losses.push_back(loss.item<double>());
     loss.backward();
     optimizer.clip_gradients();

@@ -125,6 +125,25 @@ def test_bf16(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", CONFIGS)
+def test_training_curve(name, tmp_path):
+    """Twelve AdamW steps; tables and class tokens have three axes, and decay like matrices."""
+    theirs = make(name, ViTForImageClassification, tmp_path / "model").train()
+    images, labels = torch.stack([random_images(theirs.config, 4) for _ in range(12)]), torch.randint(5, (12, 4))
+    ours = parity("train", tmp_path / "model", {"images": images, "labels": labels}, 1e-3)["losses"]
+    groups = [{"params": [p for p in theirs.parameters() if (p.dim() >= 2) == decays], "weight_decay": 0.1 if decays else 0.0} for decays in (True, False)]
+    optimizer = torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.99), eps=1e-8)
+    losses = []
+    for x, y in zip(images, labels):
+        optimizer.zero_grad()
+        loss = theirs(x, labels=y).loss
+        losses.append(loss.item())
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(theirs.parameters(), 1.0)
+        optimizer.step()
+    assert_close(ours, torch.tensor(losses), 1e-4, "losses")
+
+
+@pytest.mark.parametrize("name", CONFIGS)
 @pytest.mark.parametrize("architecture, auto", [(ViTForImageClassification, AutoModelForImageClassification), (ViTModel, AutoModel)])
 def test_saved_by_us_loads_in_transformers(name, architecture, auto, tmp_path):
     labels = {"id2label": dict(enumerate(["cat", "dog", "hen"])), "label2id": {"cat": 0, "dog": 1, "hen": 2}, "num_labels": 3}
