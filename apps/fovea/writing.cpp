@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -45,7 +46,9 @@ int Writing::run() {
   FOVEA_CHECK_CONFIG(prompts.empty() || prompts_file.empty(), "texts and a file of texts exclude each other");
   FOVEA_CHECK_CONFIG(batch_size >= 1, "--batch-size is ", batch_size, ", wanted 1 or more");
   threads.apply();
-  options.check();
+  GenerateOptions alone = options;  // what is wrong whatever the folder says is told before it is opened
+  alone.beams = std::max(alone.beams, alone.results);
+  alone.check();
   ModelFolder folder = open_model_folder(folder_path);
   const GenerativeModel model = writing_model(folder);
   check_model(folder, *model);

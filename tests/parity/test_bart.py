@@ -2,11 +2,16 @@
 """BART against transformers, live: logits, loss, every gradient, caches, greedy and beam search with forced tokens, bf16, a
 training curve, and the way back."""
 
+import json
+import os
+import subprocess
+
 import pytest
 import seq2seq
 import torch
-from common import assert_close, parity
+from common import BUILD, assert_close, parity
 from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
 from transformers import BartConfig, BartForConditionalGeneration
 
 DROPOUT = dict(dropout=0.0, attention_dropout=0.0, activation_dropout=0.0)
@@ -87,6 +92,34 @@ def test_a_file_without_logits_bias_or_prefix(tmp_path):
         save_file({k.removeprefix("model.") if strip else k: v for k, v in stored.items()}, weights)
         ours = parity("forward", tmp_path / "model", {"ids": ids, "target_ids": target})["logits"]
         assert_close(ours, wanted, 1e-5, "logits")
+
+
+def test_the_command_writes_as_generation_config_says(tmp_path):
+    texts = ["the tower stands on the rock", "water", "a rock and a tower and the water all around it"]
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    special = ["<s>", "<pad>", "</s>"]
+    tokenizer.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=300, special_tokens=special, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+    tokenizer.post_processor = processors.TemplateProcessing("<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)])
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    torch.manual_seed(8)
+    theirs = BartForConditionalGeneration(BartConfig(**{**CONFIGS["odd"], "vocab_size": tokenizer.get_vocab_size()}, **DROPOUT)).eval()
+    seq2seq.shake(theirs, 0.1)
+    for name, value in {**SUMMARY, "min_new_tokens": None, "min_length": 7, "max_length": 25}.items():
+        setattr(theirs.generation_config, name, value)
+    theirs.save_pretrained(tmp_path)
+    command = os.environ.get("FOVEA_COMMAND", BUILD / "bin" / "fovea")
+    out = subprocess.run([command, "translate", "--model", tmp_path, "--json", *texts], check=True, capture_output=True, text=True).stdout
+    for line, text in zip(out.splitlines(), texts, strict=True):
+        ids = tokenizer.encode(text).ids
+        ours = json.loads(line)
+        assert ours["prompt_tokens"] == ids
+        wanted = theirs.generate(torch.tensor([ids]))[0, 1:].tolist()
+        assert ours["tokens"] == wanted
+        assert wanted[0] == 0 and wanted[-1] == 2 and len(wanted) >= 6
+    greedy = subprocess.run([command, "translate", "--model", tmp_path, "--json", "--beams", "1", texts[0]], check=True, capture_output=True, text=True).stdout
+    wanted = theirs.generate(torch.tensor([tokenizer.encode(texts[0]).ids]), num_beams=1)[0, 1:].tolist()
+    assert json.loads(greedy)["tokens"] == wanted
 
 
 def test_a_config_that_changes_the_result_is_refused(tmp_path, capfd):

@@ -19,7 +19,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = os.environ.get("FOVEA_BUILD") or os.environ.get("FOVEA_BUILD_DIR") or ROOT / "build/release"
 COMMAND = os.environ.get("FOVEA_COMMAND") or str(pathlib.Path(BUILD) / "bin/fovea")
-VERBS = ["attend", "classify", "completion", "encode", "env", "eval", "fill-mask", "generate", "inspect", "tokenize", "train"]
+VERBS = ["attend", "classify", "completion", "encode", "env", "eval", "fill-mask", "generate", "inspect", "tokenize", "train", "translate"]
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 RECIPE = """
@@ -136,6 +136,7 @@ BAD = {
     "empty prompt": ([*GENERATE, "--prompt", ""], 3, "empty", b""),
     "too many beams": ([*GENERATE, "--prompt", "a", "--beams", "5000"], 2, "beams is 5000, wanted 1 … 4096", b""),
     "temperature": ([*GENERATE, "--prompt", "a", "--temperature=-1"], 2, "temperature", b""),
+    "translate with a decoder": (["translate", "--model", "run/best", "a"], 3, "wants an encoder-decoder", b""),
     "missing prompts": ([*GENERATE, "--prompts", "nowhere.txt"], 3, "nowhere.txt", b""),
     "eval without text": (["eval", "--model", "run/best", "--data", "nowhere.txt"], 3, "nowhere.txt", b""),
     "eval of Latin-1": (["eval", "--model", "run/best", "--data", "latin.txt"], 3, "latin.txt.*byte 3", b""),
