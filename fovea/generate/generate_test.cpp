@@ -309,7 +309,7 @@ TEST(Generate, OptionsAreVisited) {
     void section(std::string_view, const std::function<void(FieldVisitor&)>&) override {}
   } visitor;
   GenerateOptions().visit(visitor);
-  EXPECT_EQ(visitor.names.size(), 16u);
+  EXPECT_EQ(visitor.names.size(), 19u);
   EXPECT_EQ(visitor.names.count("top_p"), 1u);
 }
 
