@@ -5,6 +5,7 @@
 #include "fovea/base/probe.h"
 #include "fovea/layers/dropout.h"
 #include "fovea/layers/linear.h"
+#include "fovea/ops/affine.h"
 
 namespace fovea {
 namespace {
@@ -43,9 +44,11 @@ torch::nn::Linear projection(int64_t from, int64_t to, bool bias) {
   return torch::nn::Linear(torch::nn::LinearOptions(from, to).bias(bias));
 }
 
-// [B, T, heads · width] -> [B, heads, T, width], a view
+// [B, T, heads · width] -> [B, heads, T, width], a view. As strides: one dispatch where view and transpose are two.
 Tensor split_heads(const Tensor& x, int64_t heads, int64_t width) {
-  return x.view({x.size(0), x.size(1), heads, width}).transpose(1, 2);
+  if (x.requires_grad() || !x.is_contiguous()) return x.view({x.size(0), x.size(1), heads, width}).transpose(1, 2);
+  return x.as_strided({x.size(0), heads, x.size(1), width}, {x.size(1) * heads * width, width, heads * width, 1},
+                      x.storage_offset());
 }
 
 }  // namespace
@@ -84,9 +87,11 @@ void AttentionImpl::check_input(const Tensor& x, const AttendInput& in) const {
 
 AttentionImpl::Heads AttentionImpl::self_heads(const Tensor& x, const AttendInput& in, const PositionPass* pass) const {
   const auto& o = options_;
-  Heads h{split_heads(linear(query, x), o.heads, o.head_width),       // [B, H, T, D]
-          split_heads(linear(key, x), o.kv_heads, o.head_width),      // [B, G, T, D]
-          split_heads(linear(value, x), o.kv_heads, o.value_width)};  // [B, G, T, E]
+  const auto [q, k, v] =
+      affine3(x, {{{query->weight, query->bias}, {key->weight, key->bias}, {value->weight, value->bias}}});
+  Heads h{split_heads(q, o.heads, o.head_width),       // [B, H, T, D]
+          split_heads(k, o.kv_heads, o.head_width),    // [B, G, T, D]
+          split_heads(v, o.kv_heads, o.value_width)};  // [B, G, T, E]
   if (pass != nullptr) std::tie(h.query, h.key) = pass->encoding->rotate(h.query, h.key, pass->tables);
   if (in.cache != nullptr) std::tie(h.key, h.value) = in.cache->append(h.key, h.value);  // [B, G, S, D], [B, G, S, E]
   return h;

@@ -30,14 +30,24 @@ BlockImpl::BlockImpl(BlockOptions options) : options_(std::move(options)) {
   feed_forward = register_module("feed_forward", FeedForward(inner));
 }
 
-template <class Part>
-Tensor BlockImpl::residual(const Tensor& x, const Norm& norm, Part part) const {
-  const Tensor added = drop(part(options_.pre_norm ? norm->forward(x) : x), options_.dropout, is_training());
-  return options_.pre_norm ? x + added : norm->forward(x + added);
+Tensor BlockImpl::join(const ResidualStream& x) const {
+  return x.added.defined() ? x.stream + drop(x.added, options_.dropout, is_training()) : x.stream;
 }
 
-Tensor BlockImpl::forward(const Tensor& x, const BlockInput& in) const {
-  Tensor y = residual(x, attention_norm, [&](const Tensor& h) {
+template <class Part>
+void BlockImpl::run_part(ResidualStream& x, const Norm& norm, Part part) const {
+  if (!options_.pre_norm) {
+    x = {norm->forward(x.stream, part(x.stream), dropout()).normed, {}};
+  } else if (!x.added.defined()) {
+    x.added = part(norm->forward(x.stream));
+  } else {
+    const ResidualNorm joined = norm->forward(x.stream, x.added, dropout());
+    x = {joined.sum, part(joined.normed)};
+  }
+}
+
+ResidualStream BlockImpl::forward(ResidualStream x, const BlockInput& in) const {
+  run_part(x, attention_norm, [&](const Tensor& h) {
     return attention->forward(h, {.mask = in.mask,
                                   .score = in.score,
                                   .cache = in.self_cache,
@@ -47,18 +57,21 @@ Tensor BlockImpl::forward(const Tensor& x, const BlockInput& in) const {
   if (!cross_attention.is_empty()) {
     FOVEA_CHECK_KIND(ErrorKind::kArgument, in.memory.defined(),
                      "block: cross-attention wants a memory [B, S, M], none was given");
-    y = residual(y, cross_attention_norm, [&](const Tensor& h) {
+    run_part(x, cross_attention_norm, [&](const Tensor& h) {
       return cross_attention->forward(h, {.memory = in.memory, .mask = in.memory_mask, .cache = in.cross_cache});
     });
   }
-  y = residual(y, feed_forward_norm, [&](const Tensor& h) {
+  run_part(x, feed_forward_norm, [&](const Tensor& h) {
     const ProbeScope scope("feed_forward");
     const Tensor out = feed_forward->forward(h);
     Probe::emit("output", out);
     return out;
   });
-  Probe::emit("output", y);
-  return y;
+  if (Probe::wants("output")) {
+    x = {join(x), {}};
+    Probe::emit("output", x.stream);
+  }
+  return x;
 }
 
 }  // namespace fovea

@@ -37,12 +37,24 @@ struct BlockInput {
   const PositionPass* position = nullptr;
 };
 
+// What flows from block to block: the residual stream, and what the last part adds to it, which the next norm joins to
+// it in one pass.
+struct ResidualStream {
+  Tensor stream;  // [B, T, C]
+  Tensor added;   // [B, T, C] or undefined
+};
+
 class BlockImpl : public torch::nn::Module {
  public:
   explicit BlockImpl(BlockOptions options);
   // x [B, T, C] -> [B, T, C]. Probes: "attention.weights", "cross_attention.weights", "feed_forward.output" (before the
   // residual), "output".
-  Tensor forward(const Tensor& x, const BlockInput& in = {}) const;
+  Tensor forward(const Tensor& x, const BlockInput& in = {}) const { return join(forward(ResidualStream{x, {}}, in)); }
+  // The same without the last sum, for a stack.
+  ResidualStream forward(ResidualStream x, const BlockInput& in) const;
+  // stream + dropout(added)
+  Tensor join(const ResidualStream& x) const;
+  double dropout() const { return is_training() ? options_.dropout : 0; }
   const BlockOptions& options() const { return options_; }
 
   Norm attention_norm, cross_attention_norm, feed_forward_norm;
@@ -51,7 +63,7 @@ class BlockImpl : public torch::nn::Module {
 
  private:
   template <class Part>
-  Tensor residual(const Tensor& x, const Norm& norm, Part part) const;
+  void run_part(ResidualStream& x, const Norm& norm, Part part) const;
 
   BlockOptions options_;
 };

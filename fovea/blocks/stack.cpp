@@ -110,17 +110,24 @@ Tensor StackImpl::forward(const Tensor& x, const StackInput& in) const {
   const PositionPass pass = position->prepare(shared.positions, T, past + T, x.options());
   shared.position = &pass;
   if (in.state != nullptr) fit_caches(*in.state, layers.size(), options_.block.cross_attention);
-  Tensor y = embed(x, shared.positions);
+  ResidualStream y{embed(x, shared.positions), {}};
   for (size_t i = 0; i < layers.size(); ++i) {
     const ProbeScope scope("layers", int64_t(i));
     if (in.state != nullptr) {
       shared.self_cache = &in.state->self[i];
       shared.cross_cache = options_.block.cross_attention ? &in.state->cross[i] : nullptr;
     }
-    y = layers[i]->forward(y, shared);
+    y = layers[i]->forward(std::move(y), shared);
   }
-  if (!final_norm.is_empty()) y = final_norm->forward(y);
-  return drop(y, options_.final_dropout, is_training());
+  const BlockImpl& last = *layers.back();
+  Tensor out;
+  if (final_norm.is_empty()) {
+    out = last.join(y);
+  } else {
+    out = y.added.defined() ? final_norm->forward(y.stream, y.added, last.dropout()).normed
+                            : final_norm->forward(y.stream);
+  }
+  return drop(out, options_.final_dropout, is_training());
 }
 
 }  // namespace fovea

@@ -51,4 +51,23 @@ class AttentionDropout {
   uint64_t seed_;
 };
 
+// Dropout of rows (what a block adds to its residual stream): the decision on column c of row r. The i-th decision of
+// counter j falls on column 256 · g + 16 · i + j.
+class RowsDropout {
+ public:
+  RowsDropout(double p, uint64_t seed) : threshold_(uint64_t(p * 4294967296.0 + 0.5)), seed_(seed) {}
+
+  bool kept(int64_t row, int64_t column) const {
+    const int64_t counter = column / 256 * 16 + column % 16, i = column / 16 % 16;
+    const PhiloxBlock block = philox(seed_, uint32_t(counter), uint32_t(row), uint32_t(uint64_t(row) >> 32), 0);
+    const uint32_t word = block.word[i / 4];
+    const int turn = 8 * int(i % 4);
+    return (turn == 0 ? word : (word << turn) | (word >> (32 - turn))) >= threshold_;
+  }
+  uint64_t threshold() const { return threshold_; }
+
+ private:
+  uint64_t threshold_, seed_;
+};
+
 }  // namespace fovea

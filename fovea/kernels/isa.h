@@ -1,4 +1,5 @@
-// The few loops that attention spends its time in, once per instruction set. Everything above them is written once.
+// The few loops that attention and its neighbours spend their time in, once per instruction set. Everything above them
+// is written once.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -64,6 +65,56 @@ struct DecodeBlock {
   Matrix next;    // what will be read after this; row k of it is asked for while row k of `matrix` is read
 };
 
+// Dropout of the element in row r and column c of what a part of a block adds; see dropout.h.
+struct RowDropout {
+  uint64_t threshold = 0, seed = 0;  // threshold 0: nothing is dropped
+  float kept = 1;                    // 1 / (1 − p)
+};
+
+// sum = x + dropout(added); normed = (sum − mean) · inverse · weight + bias. Rows are contiguous, `width` long.
+struct NormRows {
+  Number type;  // of x, added, sum, normed
+  int64_t width;
+  const void *x, *added;  // without `added`, x itself is normalised and `sum` stays untouched
+  void *sum, *normed;
+  const float *weight, *bias;  // bias may be nullptr
+  float *mean, *inverse;       // [rows], out: what the gradient needs
+  float eps;
+  bool centred;  // false: RMS norm, whose mean is 0
+  RowDropout dropout;
+};
+
+struct NormRowsGradient {
+  Number type;
+  int64_t width;
+  const void* sum;                             // what was normalised
+  const void *normed_gradient, *sum_gradient;  // the second may be nullptr
+  const float *weight, *mean, *inverse;
+  bool centred;
+  void *x_gradient, *added_gradient;       // the second is nullptr where both are one (no dropout)
+  float *weight_gradient, *bias_gradient;  // [width], added to; the second may be nullptr
+  RowDropout dropout;
+};
+
+// Rotary positions of one token: rows × width numbers, of which the first `turned` of each row turn.
+//   to = from · cosine + swapped(from) · sine, where the sine holds the sign of its place
+struct Rotation {
+  Matrix from, to;
+  int64_t rows, width, turned;
+  const float *cosine, *sine;  // [turned]
+  bool interleaved;            // pairs are neighbours, else half a row apart
+  bool back;                   // the other way round: the gradient
+};
+
+// output[m][n] = Σ_k input[m][k] · weight[n][k] + bias[n] for a few rows m: bound by reading the weights.
+struct SkinnyLinear {
+  const float* input;  // [rows][width]
+  Matrix weight;       // [outputs][width], column stride 1
+  const float* bias;   // [outputs] or nullptr
+  float* output;       // [rows][pitch]
+  int64_t rows, width, pitch;
+};
+
 struct Isa {
   const char* name;
   int lanes;
@@ -93,6 +144,14 @@ struct Isa {
   // GELU by tanh: x / (1 + e⁻²ᵘ), u = √(2/π) · (x + 0.044715 x³); and its gradient.
   void (*gelu)(const float* x, float* y, int64_t count);
   void (*gelu_backward)(const float* x, const float* gradient, float* out, int64_t count);
+  // Rows begin … end − 1.
+  void (*norm)(const NormRows&, int64_t begin, int64_t end);
+  void (*norm_backward)(const NormRowsGradient&, int64_t begin, int64_t end);
+  // One row of logits -> its loss for `label` with smoothing ε; `gradient`: the logits become the loss's gradient.
+  float (*cross_entropy)(float* logits, int64_t vocabulary, int64_t label, float smoothing, bool gradient);
+  void (*rotate)(const Rotation&);
+  // Outputs begin … end − 1.
+  void (*skinny_linear)(const SkinnyLinear&, int64_t begin, int64_t end);
   // scores[r][k] = query[r] · key[k].
   void (*decode_scores)(const DecodeBlock&);
   // scores -> weights relative to the new peak; returns the factor for what was summed before.

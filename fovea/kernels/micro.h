@@ -268,32 +268,37 @@ struct Loops {
     }
   }
 
-  // The generator of dropout.h for W neighbouring queries and the 16 keys that k is one of.
+  // The generator of dropout.h, W counters at a time, in place.
+  static void philox(uint64_t seed, U* c) {
+    uint32_t key0 = uint32_t(seed), key1 = uint32_t(seed >> 32);
+    for (int round = 0; round < 10; ++round) {
+      U left_high, left_low, right_high, right_low;
+      V::multiply(c[0], 0xD2511F53u, left_high, left_low);
+      V::multiply(c[2], 0xCD9E8D57u, right_high, right_low);
+      c[0] = right_high ^ c[1] ^ key0, c[1] = right_low;
+      c[2] = left_high ^ c[3] ^ key1, c[3] = left_low;
+      key0 += 0x9E3779B9u, key1 += 0xBB67AE85u;
+    }
+  }
+  // All bits where the word's decision number `turn` is to stay; threshold in 1 … 2³².
+  static U stays(U word, int turn, uint64_t threshold) {
+    const U turned = turn == 0 ? word : (word << (8 * turn)) | (word >> (32 - 8 * turn));
+    return U(turned > uint32_t(threshold - 1));
+  }
+
+  // Decisions for W neighbouring queries and the 16 keys that k is one of.
   struct Keep {
     U word[4];
     Keep(const TileDropout& d, int64_t q, int64_t k) {
       U lane;
       for (int i = 0; i < W; ++i) lane[i] = uint32_t(i);
-      U c0 = V::set(uint32_t(k >> 4)), c1 = V::set(uint32_t(d.q0 + q)) + lane, c2 = V::set(uint32_t(d.h)),
-        c3 = V::set(uint32_t(d.b));
-      uint32_t key0 = uint32_t(d.seed), key1 = uint32_t(d.seed >> 32);
-      for (int round = 0; round < 10; ++round) {
-        U left_high, left_low, right_high, right_low;
-        V::multiply(c0, 0xD2511F53u, left_high, left_low);
-        V::multiply(c2, 0xCD9E8D57u, right_high, right_low);
-        c0 = right_high ^ c1 ^ key0, c1 = right_low;
-        c2 = left_high ^ c3 ^ key1, c3 = left_low;
-        key0 += 0x9E3779B9u, key1 += 0xBB67AE85u;
-      }
-      word[0] = c0, word[1] = c1, word[2] = c2, word[3] = c3;
+      word[0] = V::set(uint32_t(k >> 4)), word[1] = V::set(uint32_t(d.q0 + q)) + lane;
+      word[2] = V::set(uint32_t(d.h)), word[3] = V::set(uint32_t(d.b));
+      philox(d.seed, word);
     }
-    // `kept` where key k stays, else 0; threshold in 1 … 2³².
+    // `kept` where key k stays, else 0.
     F factor(const TileDropout& d, int64_t k) const {
-      const U w = word[(k >> 2) & 3];
-      const int turn = 8 * int(k & 3);
-      const U turned = turn == 0 ? w : (w << turn) | (w >> (32 - turn));
-      const U stays = U(turned > uint32_t(d.threshold - 1));
-      return F(U(V::set(d.kept)) & stays);
+      return F(U(V::set(d.kept)) & stays(word[(k >> 2) & 3], int(k & 3), d.threshold));
     }
   };
 
@@ -405,51 +410,6 @@ struct Loops {
       const F t = V::load(capped + i) / cap;
       V::store(gradients + i, V::load(gradients + i) * (1.0f - t * t));
     }
-  }
-
-  // ---- GELU --------------------------------------------------------------------------------------------------------
-
-  static constexpr float kTwiceSqrt = 1.59576912f, kCubic = 0.044715f;  // 2 · √(2/π)
-
-  // e⁻²ᵘ; GELU's gate is 1 / (1 + e⁻²ᵘ).
-  [[gnu::always_inline]] static inline F gate_exponential(F x) {
-    const F twice_u = x * (x * x * kCubic + 1.0f) * kTwiceSqrt;
-    return exp2(V::max(V::set(-126.0f), twice_u * kLog2E) * -1.0f);
-  }
-  // Further out the gate is 0 or 1.
-  [[gnu::always_inline]] static inline F within_gate(F x) {
-    return V::max(V::set(-12.0f), V::max(V::set(-12.0f), x) * -1.0f) * -1.0f;
-  }
-
-  template <class F1>
-  [[gnu::always_inline]] static inline void for_each_vector(int64_t count, const F1& f) {
-    int64_t i = 0;
-    for (; i + W <= count; i += W) f(i, W);
-    if (i < count) f(i, count - i);
-  }
-  static F load_some(const float* p, int64_t n) {
-    if (n == W) return V::load(p);
-    F x = {};
-    __builtin_memcpy(&x, p, uint64_t(n) * sizeof(float));
-    return x;
-  }
-  static void store_some(float* p, F x, int64_t n) {
-    if (n == W) return V::store(p, x);
-    __builtin_memcpy(p, &x, uint64_t(n) * sizeof(float));
-  }
-
-  static void gelu(const float* x, float* y, int64_t count) {
-    for_each_vector(count, [&](int64_t i, int64_t n) {
-      const F v = load_some(x + i, n);
-      store_some(y + i, v < -12.0f ? F{} : v / (1.0f + gate_exponential(within_gate(v))), n);
-    });
-  }
-  static void gelu_backward(const float* x, const float* gradient, float* out, int64_t count) {
-    for_each_vector(count, [&](int64_t i, int64_t n) {
-      const F v = within_gate(load_some(x + i, n)), e = gate_exponential(v), gate = 1.0f / (1.0f + e);
-      const F slope = gate + v * gate * (e * gate) * (v * v * (3 * kCubic) + 1.0f) * kTwiceSqrt;  // e · gate = 1 − gate
-      store_some(out + i, load_some(gradient + i, n) * slope, n);
-    });
   }
 };
 

@@ -3,35 +3,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <type_traits>
-
-#include "fovea/kernels/micro.h"
+#include "fovea/kernels/micro_rows.h"
 
 namespace fovea {
 namespace {
 
 template <class V>
-struct DecodeLoops : Loops<V> {
-  using Base = Loops<V>;
+struct DecodeLoops : RowLoops<V> {
+  using Base = RowLoops<V>;
   using F = typename V::F;
   using Base::exp2, Base::to_float, Base::transpose_block, Base::whole;
   using Base::kInfinity, Base::kLog2E, Base::W;
-
   template <Number type>
-  struct Reader {
-    using T = std::conditional_t<type == Number::kFloat, float, uint16_t>;
-    const T* data;
-    int64_t row;
-    explicit Reader(const Matrix& m) : data(static_cast<const T*>(m.data)), row(m.row) {}
-    const T* at(int64_t k) const { return data + k * row; }
-    static F load(const float* p) { return V::load(p); }
-    static F load(const uint16_t* p) { return V::load_bf16(p); }
-    static float number(const T* p) { return to_float({const_cast<T*>(p), type, 0, 1}, 0); }
-    // Rows of a head lie pages apart where heads are interleaved, and no processor foresees that by itself.
-    void ask_for(int64_t k, int64_t i) const {
-      if (data && i * int64_t(sizeof(T)) % 64 == 0) __builtin_prefetch(at(k) + i, 0, 2);
-    }
-  };
+  using Reader = typename Base::template Reader<type>;
 
   // W dot products at once: of `rows` queries with W / rows keys. Behind the last key it is read again and again.
   template <Number type, int rows>
@@ -171,6 +155,11 @@ struct DecodeLoops : Loops<V> {
             Base::finite,
             Base::gelu,
             Base::gelu_backward,
+            Base::norm,
+            Base::norm_backward,
+            Base::cross_entropy,
+            Base::rotate,
+            Base::skinny_linear,
             decode_scores,
             decode_softmax,
             decode_output};

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fovea/layers/norm.h"
 
-#include <ATen/ops/layer_norm.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 #include <torch/types.h>
@@ -14,13 +13,6 @@ namespace {
 
 bool is_narrow(const at::Tensor& x) { return x.scalar_type() == at::kBFloat16 || x.scalar_type() == at::kHalf; }
 
-at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps) {
-  const bool narrow = is_narrow(x);
-  const at::Tensor wide = narrow ? x.to(at::kFloat) : x;
-  const at::Tensor y = wide * (wide.square().mean(-1, true) + eps).rsqrt() * weight;  // promotes to f32
-  return narrow ? y.to(x.scalar_type()) : y;
-}
-
 }  // namespace
 
 NormImpl::NormImpl(NormOptions options) : options_(std::move(options)), rms_(options_.kind == "rms") {
@@ -32,12 +24,18 @@ NormImpl::NormImpl(NormOptions options) : options_(std::move(options)), rms_(opt
   if (options_.bias && !rms_) bias = register_parameter("bias", at::zeros({options_.width}));
 }
 
-at::Tensor NormImpl::forward(const at::Tensor& x) const {
+NormParameters NormImpl::checked(const at::Tensor& x) const {
   FOVEA_CHECK_KIND(ErrorKind::kArgument, x.dim() > 0 && x.size(-1) == options_.width, "norm: x is ", x.sizes(),
                    ", wanted [..., ", options_.width, "]");
   FOVEA_CHECK_KIND(ErrorKind::kArgument, x.scalar_type() == weight.scalar_type() || is_narrow(x), "norm: x is ",
                    x.scalar_type(), ", wanted ", weight.scalar_type());
-  return rms_ ? rms_norm(x, weight, options_.eps) : at::layer_norm(x, {options_.width}, weight, bias, options_.eps);
+  return {weight, bias, options_.eps, !rms_};
+}
+
+at::Tensor NormImpl::forward(const at::Tensor& x) const { return norm(x, checked(x)); }
+
+ResidualNorm NormImpl::forward(const at::Tensor& x, const at::Tensor& added, double dropout) const {
+  return residual_norm(x, added, dropout, checked(x));
 }
 
 void NormImpl::reset() {

@@ -1,15 +1,11 @@
-// Normalisation over the channels, by name.
-//
-//   layer   (x − mean) / √(variance + eps) · weight + bias      (Ba et al. 2016, equation 3)
-//   rms     x / √(mean(x²) + eps) · weight                      (Zhang & Sennrich 2019, equation 4)
-//
-// Statistics are taken in f32 (f64 for f64) whatever x's type; the result is rounded to x's type once, at the end.
+// Normalisation over the channels as a module, by name: "layer" or "rms". Equations: ops/norm.h.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>
 
 #include "fovea/layers/module.h"
+#include "fovea/ops/norm.h"
 
 namespace fovea {
 
@@ -25,12 +21,16 @@ class NormImpl : public torch::nn::Module {
   explicit NormImpl(NormOptions options);
   // [..., C] -> [..., C]
   at::Tensor forward(const at::Tensor& x) const;
+  // x + dropout(added), and its norm, in one pass; `dropout` is a probability (0 outside training).
+  ResidualNorm forward(const at::Tensor& x, const at::Tensor& added, double dropout) const;
   void reset();  // weight 1, bias 0
 
   at::Tensor weight;  // [C]
   at::Tensor bias;    // [C], or undefined
 
  private:
+  NormParameters checked(const at::Tensor& x) const;
+
   NormOptions options_;
   bool rms_;
 };

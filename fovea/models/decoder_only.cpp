@@ -22,15 +22,18 @@ Tensor DecoderOnlyImpl::logits(const Tensor& hidden) const {
   return head_.is_empty() ? embedding_->logits(hidden) : affine(hidden, head_->weight);
 }
 
-Tensor DecoderOnlyImpl::forward(const Batch& batch) const {
+Tensor DecoderOnlyImpl::hidden(const Batch& batch) const {
   StackInput in{.lengths = batch.lengths};
   if (batch.documents.defined()) in.mask = masks::document(batch.documents);
   if (batch.positions.defined()) in.positions = batch.positions;
-  return logits(decoder_->forward(embedding_->forward(batch.ids), in));  // [B, T, V]
+  return decoder_->forward(embedding_->forward(batch.ids), in);  // [B, T, C]
 }
 
+Tensor DecoderOnlyImpl::forward(const Batch& batch) const { return logits(hidden(batch)); }  // [B, T, V]
+
 LossSum DecoderOnlyImpl::loss(const Batch& batch, double label_smoothing) {
-  const auto out = cross_entropy_sum(forward(batch), batch.labels, label_smoothing);
+  const Tensor& table = head_.is_empty() ? embedding_->weight : head_->weight;
+  const auto out = linear_cross_entropy_sum(hidden(batch), table, batch.labels, label_smoothing);
   return {out.sum, out.count};
 }
 

@@ -33,6 +33,7 @@ class DecoderOnlyImpl : public GenerativeModelImpl {
   torch::nn::Linear head_{nullptr};  // only where not tied
 
  private:
+  Tensor hidden(const Batch& batch) const;    // [B, T, C]
   Tensor logits(const Tensor& hidden) const;  // [B, T, C] -> [B, T, V]
 };
 

@@ -3,43 +3,89 @@
 
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
-
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
 
 #include "fovea/base/log.h"
-#include "fovea/kernels/skinny_linear.h"
+#include "fovea/kernels/dispatch.h"
 
 namespace fovea {
 namespace {
 
 constexpr int64_t kMostRows = 8;
-// Weights that one thread reads in the time it takes to wake another.
-constexpr int64_t kWeightsPerThread = 1 << 17;
+// Bytes of weights that one thread reads in the time it takes to wake another.
+constexpr int64_t kBytesPerThread = 1 << 19;
 
-bool takes(const at::Tensor& x) { return x.device().is_cpu() && x.scalar_type() == at::kFloat && x.is_contiguous(); }
+bool takes(const at::Tensor& x, at::ScalarType type) {
+  return x.device().is_cpu() && x.scalar_type() == type && x.is_contiguous() &&
+         !(c10::GradMode::is_enabled() && x.requires_grad());
+}
 
-bool is_skinny(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-  if (!takes(x) || !takes(weight) || weight.dim() != 2 || x.dim() < 1 || x.size(-1) != weight.size(1)) return false;
-  if (bias.defined() && (!takes(bias) || bias.numel() != weight.size(0))) return false;
-  const int64_t width = weight.size(1);
-  if (width == 0 || x.numel() == 0 || x.numel() > kMostRows * width) return false;
-  return !c10::GradMode::is_enabled() || !(x.requires_grad() || weight.requires_grad() || (bias.defined() && bias.requires_grad()));
+bool is_skinny(const at::Tensor& x, const Affine& layer) {
+  const auto type = x.scalar_type();
+  if ((type != at::kFloat && type != at::kBFloat16) || !takes(x, type) || !takes(layer.weight, type)) return false;
+  if (layer.weight.dim() != 2 || x.dim() < 1 || x.size(-1) != layer.weight.size(1)) return false;
+  if (layer.bias.defined() && (!takes(layer.bias, type) || layer.bias.numel() != layer.weight.size(0))) return false;
+  const int64_t width = layer.weight.size(1);
+  return width > 0 && x.numel() > 0 && x.numel() <= kMostRows * width;
+}
+
+// One range of outputs after the other, split among threads as if they were one layer's. Half-width numbers are widened
+// on the way in and rounded once, on the way out.
+void run_skinny(const at::Tensor& x, const Affine* layers, at::Tensor* out, int count) {
+  if (log_wanted("dispatch")) log("dispatch", "affine: few rows, our kernel");
+  const bool narrow = x.scalar_type() == at::kBFloat16;
+  const int64_t width = x.size(-1), rows = x.numel() / width;
+  const at::Tensor input = narrow ? x.to(at::kFloat) : x;
+  at::Tensor wide[3], bias[3];
+  SkinnyLinear calls[3];
+  int64_t ends[3], total = 0;
+  for (int i = 0; i < count; ++i) {
+    const Affine& layer = layers[i];
+    const int64_t outputs = layer.weight.size(0);
+    auto shape = x.sizes().vec();
+    shape.back() = outputs;
+    wide[i] = at::empty(shape, x.options().dtype(at::kFloat));
+    bias[i] = narrow && layer.bias.defined() ? layer.bias.to(at::kFloat) : layer.bias;
+    const Matrix weight{layer.weight.data_ptr(), narrow ? Number::kBFloat16 : Number::kFloat, width, 1};
+    calls[i] = {input.const_data_ptr<float>(),
+                weight,
+                bias[i].defined() ? bias[i].const_data_ptr<float>() : nullptr,
+                wide[i].data_ptr<float>(),
+                rows,
+                width,
+                outputs};
+    ends[i] = total += outputs;
+  }
+  const int64_t grain = std::max<int64_t>(16, kBytesPerThread / (width * (narrow ? 2 : 4)) / 16 * 16);
+  at::parallel_for(0, total, grain, [&](int64_t begin, int64_t end) {
+    for (int i = 0; i < count; ++i) {
+      const int64_t first = i == 0 ? 0 : ends[i - 1], from = std::max(begin, first), to = std::min(end, ends[i]);
+      if (from < to) isa().skinny_linear(calls[i], from - first, to - first);
+    }
+  });
+  for (int i = 0; i < count; ++i) out[i] = narrow ? wide[i].to(x.scalar_type()) : wide[i];
 }
 
 }  // namespace
 
 at::Tensor affine(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-  if (!is_skinny(x, weight, bias)) return at::linear(x, weight, bias.defined() ? std::optional<at::Tensor>(bias) : std::nullopt);
-  if (log_wanted("dispatch")) log("dispatch", "affine: few rows, our kernel");
-  auto shape = x.sizes().vec();
-  shape.back() = weight.size(0);
-  at::Tensor out = at::empty(shape, x.options());
-  const SkinnyLinear call{x.const_data_ptr<float>(), weight.const_data_ptr<float>(), bias.defined() ? bias.const_data_ptr<float>() : nullptr,
-                          out.data_ptr<float>(), x.numel() / weight.size(1), weight.size(1), weight.size(0)};
-  const int64_t grain = std::max<int64_t>(4, kWeightsPerThread / weight.size(1) / 4 * 4);
-  at::parallel_for(0, call.outputs, grain, [&](int64_t begin, int64_t end) { skinny_linear(call, begin, end); });
+  const Affine layer{weight, bias};
+  if (!is_skinny(x, layer))
+    return at::linear(x, weight, bias.defined() ? std::optional<at::Tensor>(bias) : std::nullopt);
+  at::Tensor out;
+  run_skinny(x, &layer, &out, 1);
+  return out;
+}
+
+std::array<at::Tensor, 3> affine3(const at::Tensor& x, const std::array<Affine, 3>& layers) {
+  std::array<at::Tensor, 3> out;
+  if (std::all_of(layers.begin(), layers.end(), [&](const Affine& layer) { return is_skinny(x, layer); })) {
+    run_skinny(x, layers.data(), out.data(), 3);
+  } else {
+    for (size_t i = 0; i < 3; ++i) out[i] = affine(x, layers[i].weight, layers[i].bias);
+  }
   return out;
 }
 

@@ -1,13 +1,23 @@
-// x · weightᵀ + bias, with a path of its own for the few rows of a decoding step.
+// x · weightᵀ + bias, with a path of its own for the few rows of a decoding step, which is bound by reading the
+// weights.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
+#include <array>
+
 namespace fovea {
 
-// x [..., K], weight [N, K], bias [N] or undefined -> [..., N]. at::linear, except for up to eight f32 rows on a CPU that need
-// no gradient.
+struct Affine {
+  at::Tensor weight;  // [N, K]
+  at::Tensor bias;    // [N] or undefined
+};
+
+// x [..., K] -> [..., N]. at::linear, except for up to eight f32 or bf16 rows on a CPU that need no gradient.
 at::Tensor affine(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias = {});
+
+// Three layers of one input, such as query, key and value, in one go.
+std::array<at::Tensor, 3> affine3(const at::Tensor& x, const std::array<Affine, 3>& layers);
 
 }  // namespace fovea

@@ -19,8 +19,36 @@ TEST(Affine, FewRowsEqualTheDefinition) {
         const double worst = (affine(x, w, b) - want).abs().max().item<double>();
         // f32 sums of `width` products near 1.
         EXPECT_LT(worst, 2e-6 * std::sqrt(double(width)) + 1e-6) << rows << " x " << width << " x " << outputs;
-        EXPECT_LT((affine(x, w) - at::linear(wide(x), wide(w))).abs().max().item<double>(), 2e-6 * std::sqrt(double(width)) + 1e-6);
+        EXPECT_LT((affine(x, w) - at::linear(wide(x), wide(w))).abs().max().item<double>(),
+                  2e-6 * std::sqrt(double(width)) + 1e-6);
       }
+    }
+  }
+}
+
+TEST(Affine, HalfWidthRowsAreRoundedOnce) {
+  at::manual_seed(3);
+  for (int64_t rows : {1, 3, 8}) {
+    const auto draw = [](at::IntArrayRef shape) { return at::randn(shape).to(at::kBFloat16); };
+    const auto x = draw({rows, 130}), w = draw({21, 130}), b = draw({21});
+    const auto want = at::linear(x.to(at::kDouble), w.to(at::kDouble), b.to(at::kDouble));
+    const auto got = affine(x, w, b);
+    EXPECT_EQ(got.scalar_type(), at::kBFloat16);
+    EXPECT_TRUE(at::allclose(got.to(at::kDouble), want, 1.0 / 256, 1e-4)) << rows;  // half a unit of 8 bits
+  }
+}
+
+TEST(Affine, ThreeLayersAtOnceAreThreeLayers) {
+  at::manual_seed(3);
+  for (const auto type : {at::kFloat, at::kBFloat16}) {
+    for (int64_t rows : {1, 4, 30}) {
+      const auto draw = [&](at::IntArrayRef shape) { return at::randn(shape).to(type); };
+      const auto x = draw({rows, 600});
+      const std::array<Affine, 3> layers{
+          {{draw({900, 600}), draw({900})}, {draw({7, 600}), {}}, {draw({300, 600}), draw({300})}}};
+      const auto out = affine3(x, layers);
+      for (size_t i = 0; i < 3; ++i)
+        EXPECT_TRUE(at::equal(out[i], affine(x, layers[i].weight, layers[i].bias))) << rows << ' ' << i;
     }
   }
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fovea/ops/attention.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Functions.h>
 
 #include <cmath>
@@ -11,6 +10,7 @@
 #include "fovea/ops/bind.h"
 #include "fovea/ops/fused.h"
 #include "fovea/ops/reference.h"
+#include "fovea/ops/seed.h"
 
 namespace fovea {
 namespace {
@@ -45,12 +45,6 @@ void check_options(const char* function, const AttentionOptions& options) {
   CHECK_CALL(options.dropout >= 0 && options.dropout <= 1, "dropout is ", options.dropout, "; wanted a probability in [0, 1]");
   CHECK_CALL(options.soft_cap >= 0 && std::isfinite(options.soft_cap), "soft_cap is ", options.soft_cap, "; wanted 0 (none) or a positive number");
   CHECK_CALL(!options.scale || std::isfinite(*options.scale), "scale is ", options.scale.value_or(0), "; wanted a finite number");
-}
-
-int64_t draw_seed() {
-  auto generator = at::detail::getDefaultCPUGenerator();
-  const std::lock_guard lock(generator.mutex());
-  return int64_t(at::check_generator<at::CPUGeneratorImpl>(generator)->random64());
 }
 
 AttentionCall resolve(const char* function, const Tensor& query, const Tensor& key, const Tensor& value, const AttentionOptions& options) {

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fovea/ops/cross_entropy.h"
 
+#include <ATen/Functions.h>
+#include <ATen/Parallel.h>
 #include <ATen/core/Reduction.h>
-#include <ATen/ops/cross_entropy_loss.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
 
 #include "fovea/base/check.h"
 #include "fovea/data/batch.h"
+#include "fovea/kernels/dispatch.h"
 
 namespace fovea {
 namespace {
@@ -25,16 +30,121 @@ int64_t count_labels(const at::Tensor& labels, int64_t vocabulary) {
   return count;
 }
 
-}  // namespace
-
-CrossEntropySum cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels, double label_smoothing) {
-  FOVEA_CHECK(logits.dim() >= 1 && labels.sizes() == logits.sizes().slice(0, size_t(logits.dim() - 1)),
-              "labels have shape ", labels.sizes(), ", logits ", logits.sizes(), "; wanted [...] and [..., V]");
-  FOVEA_CHECK(at::isFloatingType(logits.scalar_type()), "logits are ", logits.scalar_type(),
-              ", wanted a floating type");
+void check_labels(const at::Tensor& labels, at::IntArrayRef wanted, const char* what, double label_smoothing) {
+  FOVEA_CHECK(labels.sizes() == wanted, "labels have shape ", labels.sizes(), ", wanted ", wanted, " as ", what,
+              " has");
   FOVEA_CHECK(labels.scalar_type() == at::kLong, "labels are ", labels.scalar_type(), ", wanted int64");
   FOVEA_CHECK(label_smoothing >= 0 && label_smoothing <= 1, "label_smoothing is ", label_smoothing,
               ", must lie between 0 and 1");
+}
+
+// Logits of one chunk: 128 MB, so that a large vocabulary still makes products of hundreds of rows.
+constexpr int64_t kChunkLogits = int64_t(1) << 25;
+
+struct LinearCrossEntropy {
+  at::Tensor sum, hidden_gradient, weight_gradient;
+};
+
+LinearCrossEntropy run_linear_cross_entropy(const at::Tensor& hidden, const at::Tensor& weight,
+                                            const at::Tensor& labels, double smoothing, bool hidden_wanted,
+                                            bool weight_wanted) {
+  const int64_t rows = hidden.size(0), width = hidden.size(1), vocabulary = weight.size(0);
+  const int64_t a_chunk = std::clamp<int64_t>(kChunkLogits / vocabulary, 1, std::max<int64_t>(rows, 1));
+  const bool gradient = hidden_wanted || weight_wanted, narrow = hidden.scalar_type() != at::kFloat;
+  const int64_t* label = labels.const_data_ptr<int64_t>();
+  LinearCrossEntropy out;
+  if (hidden_wanted) out.hidden_gradient = at::empty_like(hidden);
+  if (weight_wanted) out.weight_gradient = at::zeros({vocabulary, width}, at::kFloat);
+  std::vector<float> losses(size_t(rows), 0.0f);
+  at::Tensor logits = at::empty({std::min(a_chunk, rows), vocabulary}, hidden.options());
+  for (int64_t first = 0; first < rows; first += a_chunk) {
+    const int64_t count = std::min(a_chunk, rows - first);
+    const at::Tensor chunk = hidden.narrow(0, first, count);
+    at::Tensor part = logits.narrow(0, 0, count);
+    at::mm_out(part, chunk, weight.t());  // [count, V]
+    at::Tensor wide = narrow ? part.to(at::kFloat) : part;
+    float* scores = wide.data_ptr<float>();
+    at::parallel_for(0, count, std::max<int64_t>(1, (1 << 14) / vocabulary), [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) {
+        float* row = scores + r * vocabulary;
+        if (const int64_t wanted = label[first + r]; wanted != kIgnore) {
+          losses[size_t(first + r)] = isa().cross_entropy(row, vocabulary, wanted, float(smoothing), gradient);
+        } else if (gradient) {
+          std::fill(row, row + vocabulary, 0.0f);
+        }
+      }
+    });
+    if (!gradient) continue;
+    if (narrow) part.copy_(wide);
+    if (hidden_wanted) {
+      at::Tensor to = out.hidden_gradient.narrow(0, first, count);
+      at::mm_out(to, part, weight);
+    }
+    if (weight_wanted) {
+      if (narrow) {
+        out.weight_gradient += at::mm(part.t(), chunk);
+      } else {
+        out.weight_gradient.addmm_(part.t(), chunk);
+      }
+    }
+  }
+  double sum = 0;
+  for (float loss : losses) sum += loss;
+  out.sum = at::scalar_tensor(sum, at::kFloat);
+  return out;
+}
+
+class LinearCrossEntropyFunction : public torch::autograd::Function<LinearCrossEntropyFunction> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& hidden,
+                            const at::Tensor& weight, const at::Tensor& labels, double smoothing) {
+    const auto out =
+        run_linear_cross_entropy(hidden, weight, labels, smoothing, hidden.requires_grad(), weight.requires_grad());
+    context->saved_data["hidden"] = out.hidden_gradient;
+    context->saved_data["weight"] = out.weight_gradient;
+    context->saved_data["type"] = weight.scalar_type();
+    return out.sum;
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list gradients) {
+    FOVEA_CHECK_KIND(
+        ErrorKind::kArgument, !at::GradMode::is_enabled(),
+        "linear_cross_entropy_sum: no second derivatives; use cross_entropy_sum on logits where they are wanted");
+    const auto scaled = [&](const char* name) {
+      const c10::IValue& saved = context->saved_data[name];
+      const at::Tensor held = saved.isTensor() ? saved.toTensor() : at::Tensor();
+      return held.defined() ? held * gradients[0].item<double>() : held;
+    };
+    at::Tensor weight = scaled("weight");
+    if (weight.defined()) weight = weight.to(context->saved_data["type"].toScalarType());
+    return {scaled("hidden"), weight, at::Tensor(), at::Tensor()};
+  }
+};
+
+}  // namespace
+
+CrossEntropySum linear_cross_entropy_sum(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& labels,
+                                         double label_smoothing) {
+  FOVEA_CHECK(hidden.dim() >= 1 && weight.dim() == 2 && hidden.size(-1) == weight.size(1) && weight.size(0) >= 1,
+              "hidden has shape ", hidden.sizes(), ", weight ", weight.sizes(), "; wanted [..., C] and [V, C]");
+  FOVEA_CHECK(hidden.scalar_type() == weight.scalar_type(), "hidden is ", hidden.scalar_type(), ", weight ",
+              weight.scalar_type(), "; both must be the same");
+  check_labels(labels, hidden.sizes().slice(0, size_t(hidden.dim() - 1)), "hidden", label_smoothing);
+  const auto type = hidden.scalar_type();
+  if (!hidden.device().is_cpu() || (type != at::kFloat && type != at::kBFloat16))
+    return cross_entropy_sum(at::linear(hidden, weight), labels, label_smoothing);
+  const int64_t count = count_labels(labels, weight.size(0));
+  const at::Tensor rows = hidden.reshape({-1, hidden.size(-1)}).contiguous(), flat = labels.reshape({-1}).contiguous();
+  if (at::GradMode::is_enabled() && (hidden.requires_grad() || weight.requires_grad()))
+    return {LinearCrossEntropyFunction::apply(rows, weight.contiguous(), flat, label_smoothing), count};
+  return {run_linear_cross_entropy(rows, weight.contiguous(), flat, label_smoothing, false, false).sum, count};
+}
+
+CrossEntropySum cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels, double label_smoothing) {
+  FOVEA_CHECK(logits.dim() >= 1, "logits have no axis; wanted [..., V]");
+  FOVEA_CHECK(at::isFloatingType(logits.scalar_type()), "logits are ", logits.scalar_type(),
+              ", wanted a floating type");
+  check_labels(labels, logits.sizes().slice(0, size_t(logits.dim() - 1)), "logits", label_smoothing);
   const int64_t vocabulary = logits.size(-1);
   FOVEA_CHECK(vocabulary >= 1, "logits have shape ", logits.sizes(), ": an empty vocabulary");
   const int64_t count = count_labels(labels, vocabulary);

@@ -22,4 +22,10 @@ struct CrossEntropySum {
 // outside 0 … V − 1, or ε outside [0, 1].
 CrossEntropySum cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels, double label_smoothing = 0);
 
+// The same for the logits hidden · weightᵀ, hidden [..., C], weight [V, C], which are never stored whole: rows are
+// taken in chunks, and where a gradient is wanted it is computed with the loss, while a chunk's logits are at hand (so
+// that a second derivative is an error). f32 and bf16 on a CPU; everything else by the definition.
+CrossEntropySum linear_cross_entropy_sum(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& labels,
+                                         double label_smoothing = 0);
+
 }  // namespace fovea

@@ -81,6 +81,54 @@ TEST(CrossEntropy, HalfWidthLogitsAreWidened) {
   EXPECT_EQ(sum.item<float>(), cross_entropy_sum(narrow.to(at::kFloat), c.labels).sum.item<float>());
 }
 
+// Against the composition in f64; relative to the largest.
+void expect_linear(at::ScalarType type, int64_t rows, int64_t vocabulary, double smoothing, double tolerance) {
+  at::manual_seed(5);
+  const auto draw = [&](at::IntArrayRef shape) { return at::randn(shape).to(type).requires_grad_(); };
+  const at::Tensor hidden = draw({2, rows, 6}), weight = draw({vocabulary, 6});
+  at::Tensor labels = at::randint(vocabulary, {2, rows}, at::kLong);
+  labels[0][1] = kIgnore;
+  const CrossEntropySum ours = linear_cross_entropy_sum(hidden, weight, labels, smoothing);
+  (ours.sum * 0.25).backward();
+  const at::Tensor h = hidden.detach().to(at::kDouble).requires_grad_(),
+                   w = weight.detach().to(at::kDouble).requires_grad_();
+  const CrossEntropySum wanted = cross_entropy_sum(at::linear(h, w), labels, smoothing);
+  (wanted.sum * 0.25).backward();
+  EXPECT_EQ(ours.count, 2 * rows - 1);
+  EXPECT_EQ(ours.sum.scalar_type(), type == at::kDouble ? at::kDouble : at::kFloat);
+  EXPECT_NEAR(ours.sum.item<double>(), wanted.sum.item<double>(), tolerance * wanted.sum.item<double>());
+  const auto error = [](const at::Tensor& got, const at::Tensor& want) {
+    return ((got.to(at::kDouble) - want).abs().max() / want.abs().max()).item<double>();
+  };
+  EXPECT_LE(error(hidden.grad(), h.grad()), tolerance);
+  EXPECT_LE(error(weight.grad(), w.grad()), tolerance);
+  EXPECT_EQ(hidden.grad().scalar_type(), type);
+  EXPECT_EQ(weight.grad().scalar_type(), type);
+}
+
+TEST(LinearCrossEntropy, EqualsLogitsAndThenTheirLoss) {
+  for (const double smoothing : {0.0, 0.1}) {
+    expect_linear(at::kFloat, 9, 13, smoothing, 1e-5);
+    expect_linear(at::kBFloat16, 9, 13, smoothing, 2e-2);  // logits and their gradient are rounded to 8 bits
+    expect_linear(at::kDouble, 9, 13, smoothing, 1e-6);
+  }
+}
+
+TEST(LinearCrossEntropy, RowsOfSeveralChunksAreOneLoss) { expect_linear(at::kFloat, 20, 1 << 20, 0, 1e-5); }
+
+TEST(LinearCrossEntropy, WithoutGradientsItIsTheSameNumber) {
+  at::manual_seed(5);
+  const at::Tensor hidden = at::randn({7, 4}), weight = at::randn({5, 4}).requires_grad_(),
+                   labels = at::randint(5, {7}, at::kLong);
+  const at::Tensor with = linear_cross_entropy_sum(hidden, weight, labels).sum;
+  const at::NoGradGuard guard;
+  EXPECT_EQ(linear_cross_entropy_sum(hidden, weight, labels).sum.item<float>(), with.item<float>());
+  EXPECT_EQ(linear_cross_entropy_sum(at::empty({0, 4}), weight, at::empty({0}, at::kLong)).sum.item<float>(), 0);
+  EXPECT_THROW(linear_cross_entropy_sum(hidden, weight, labels + 5), Error);
+  EXPECT_THROW(linear_cross_entropy_sum(hidden, at::randn({5, 3}), labels), Error);
+  EXPECT_THROW(linear_cross_entropy_sum(hidden, weight.to(at::kDouble), labels), Error);
+}
+
 void expect_error(const at::Tensor& logits, const at::Tensor& labels, double smoothing, const std::string& part) {
   try {
     cross_entropy_sum(logits, labels, smoothing);

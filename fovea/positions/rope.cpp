@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fovea/positions/rope.h"
 
-#include <ATen/ops/addcmul.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/stack.h>
 
+#include "fovea/ops/rotary.h"
 #include "fovea/positions/registry.h"
 
 namespace fovea {
@@ -70,19 +70,11 @@ std::vector<Tensor> RopePositionImpl::tables(const Positions& positions, int64_t
                  : angles_.rows(positions, T, like,
                                 rope_frequencies(rotary_width_, options_.base, scaling,
                                                  length));  // [T, ·, ·] or [B, T, ·, ·]
-  for (Tensor& table : out)
-    if (table.dim() == 4) table = table.unsqueeze(1);  // [B, 1, T, ·, ·]
+  for (Tensor& table : out) {
+    table = table.flatten(-2);                         // [T, R] or [B, T, R]
+    if (table.dim() == 3) table = table.unsqueeze(1);  // [B, 1, T, R]
+  }
   return out;
-}
-
-Tensor RopePositionImpl::turned(const Tensor& x, const std::vector<Tensor>& tables) const {
-  const int64_t width = x.size(-1), half = rotary_width_ / 2;
-  const Tensor turning = width == rotary_width_ ? x : x.slice(-1, 0, rotary_width_);
-  const Tensor pairs = interleaved_ ? turning.unflatten(-1, {half, 2}) : turning.unflatten(-1, {2, half});
-  const Tensor partners = pairs.flip(interleaved_ ? -1 : -2);
-  Tensor y = at::addcmul(pairs * tables[0], partners, tables[1]).flatten(-2);  // [B, H, T, R]
-  if (y.scalar_type() != x.scalar_type()) y = y.to(x.scalar_type());
-  return width == rotary_width_ ? y : at::cat({y, x.slice(-1, rotary_width_)}, -1);  // [B, H, T, D]
 }
 
 std::pair<Tensor, Tensor> RopePositionImpl::rotate(const Tensor& query, const Tensor& key,
@@ -90,7 +82,7 @@ std::pair<Tensor, Tensor> RopePositionImpl::rotate(const Tensor& query, const Te
   FOVEA_ASSERT(tables.size() == 2, "tables are from another encoding");
   FOVEA_CHECK(query.size(-1) == options_.head_width && key.size(-1) == options_.head_width, "query has width ",
               query.size(-1), ", key ", key.size(-1), "; the rotary encoding was made for ", options_.head_width);
-  return {turned(query, tables), turned(key, tables)};
+  return rotary(query, key, {tables[0], tables[1], interleaved_});
 }
 
 Tensor rope::interleaved_to_halves(const Tensor& rows, int64_t heads, int64_t rotary_width) {

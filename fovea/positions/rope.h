@@ -22,12 +22,10 @@ class RopePositionImpl final : public PositionImpl {
   std::pair<Tensor, Tensor> rotate(const Tensor& query, const Tensor& key,
                                    const std::vector<Tensor>& tables) const override;
   // With dynamic scaling the pass's largest position tells how long the text is.
-  // {cos, ±sin}, [T, ·, ·] or [B, 1, T, ·, ·]; the last two axes are (R/2, 2) for interleaved, (2, R/2) for halves.
+  // {cos, ±sin}, [T, R] or [B, 1, T, R], for each channel as it stands in the layout.
   std::vector<Tensor> tables(const Positions& positions, int64_t T, const at::TensorOptions& like) const override;
 
  private:
-  Tensor turned(const Tensor& x, const std::vector<Tensor>& tables) const;
-
   bool interleaved_;
   int64_t rotary_width_;
   Angles angles_;
