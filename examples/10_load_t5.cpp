@@ -51,7 +51,7 @@ int main() {
     optimizer.zero_grad();
     loss.backward();
     optimizer.clip_gradients();
-    optimizer.step(3e-3);
+    optimizer.step(3e-3 * (1 - double(step) / 400));
     if (step % 80 == 0) std::printf("step %3ld  loss %.3f\n", long(step), loss.item<double>());
   }
   save_pretrained(*model, folder);

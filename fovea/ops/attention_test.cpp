@@ -21,8 +21,7 @@ struct Inputs {
   Tensor q, k, v;
 };
 
-Inputs random_inputs(int64_t B, int64_t H, int64_t G, int64_t T, int64_t S, int64_t D, int64_t E,
-                     at::ScalarType type = at::kDouble, int64_t seed = 1) {
+Inputs random_inputs(int64_t B, int64_t H, int64_t G, int64_t T, int64_t S, int64_t D, int64_t E, at::ScalarType type = at::kDouble, int64_t seed = 1) {
   at::manual_seed(uint64_t(seed));
   const auto make = [&](at::IntArrayRef shape) { return at::randn(shape, at::kDouble).to(type).requires_grad_(true); };
   return {make({B, H, T, D}), make({B, G, S, D}), make({B, G, S, E})};
@@ -60,8 +59,7 @@ Tensor by_hand(const Inputs& x, double scale, const std::function<bool(int64_t, 
 
 void expect_close(const Tensor& have, const Tensor& want, double tolerance = 1e-12) {
   ASSERT_EQ(have.sizes(), want.sizes());
-  EXPECT_TRUE(at::allclose(have.to(at::kDouble), want.to(at::kDouble), tolerance, tolerance)) << have << "\nwanted\n"
-                                                                                              << want;
+  EXPECT_TRUE(at::allclose(have.to(at::kDouble), want.to(at::kDouble), tolerance, tolerance)) << have << "\nwanted\n" << want;
 }
 
 std::string error_of(const std::function<void()>& call) {
@@ -74,22 +72,19 @@ std::string error_of(const std::function<void()>& call) {
   return "no error";
 }
 
-#define EXPECT_SAYS(call, text)                            \
-  do {                                                     \
-    const std::string said = error_of([&] { call; });      \
-    EXPECT_NE(said.find(text), std::string::npos) << said; \
+#define EXPECT_SAYS(call, text)                                                \
+  do {                                                                         \
+    const std::string said = error_of([&] { call; });                          \
+    EXPECT_NE(said.find(text), std::string::npos) << said;                     \
   } while (false)
 
 TEST(Attention, OrderOfOperations) {
   const auto x = random_inputs(2, 4, 2, 5, 7, 3, 6);
   const auto slopes = at::tensor({0.5, 0.25, 0.125, 1.0}, at::kDouble);
-  const auto have = attention(
-      x.q, x.k, x.v, {.mask = masks::causal(), .score = scores::slopes(slopes), .scale = 0.7, .soft_cap = 1.5});
+  const auto have = attention(x.q, x.k, x.v, {.mask = masks::causal(), .score = scores::slopes(slopes), .scale = 0.7, .soft_cap = 1.5});
   const auto want = by_hand(
       x, 0.7, [](int64_t, int64_t, int64_t i, int64_t j) { return j <= i + 2; },
-      [&](double s, int64_t h, int64_t i, int64_t j) {
-        return 1.5 * std::tanh(s / 1.5) - slopes[h].item<double>() * std::abs(double(i + 2 - j));
-      });
+      [&](double s, int64_t h, int64_t i, int64_t j) { return 1.5 * std::tanh(s / 1.5) - slopes[h].item<double>() * std::abs(double(i + 2 - j)); });
   expect_close(have, want);
 }
 
@@ -102,11 +97,9 @@ TEST(Attention, EqualsPyTorch) {
   const auto x = random_inputs(2, 4, 4, 6, 9, 8, 8, at::kFloat);
   const auto allowed = at::randn({2, 1, 6, 9}).gt(-0.5);
   allowed.select(-1, 0).fill_(true);
-  expect_close(attention(x.q, x.k, x.v, {.mask = masks::allow(allowed)}),
-               at::scaled_dot_product_attention(x.q, x.k, x.v, allowed), 1e-5);
+  expect_close(attention(x.q, x.k, x.v, {.mask = masks::allow(allowed)}), at::scaled_dot_product_attention(x.q, x.k, x.v, allowed), 1e-5);
   const auto bias = at::randn({4, 6, 9});
-  expect_close(attention(x.q, x.k, x.v, {.score = scores::dense(bias)}),
-               at::scaled_dot_product_attention(x.q, x.k, x.v, bias), 1e-5);
+  expect_close(attention(x.q, x.k, x.v, {.score = scores::dense(bias)}), at::scaled_dot_product_attention(x.q, x.k, x.v, bias), 1e-5);
 }
 
 TEST(Attention, GradientsAreTheNumericalOnes) {
@@ -115,11 +108,7 @@ TEST(Attention, GradientsAreTheNumericalOnes) {
   const auto bias = at::randn({4, 1, 4}, at::kDouble).requires_grad_(true);
   const auto loss = [&] {
     at::manual_seed(99);
-    const AttentionOptions options{.mask = masks::sliding_window(2, 1),
-                                   .score = scores::slopes(slopes) + scores::dense(bias),
-                                   .soft_cap = 2,
-                                   .dropout = 0.3,
-                                   .dropout_seed = 4};
+    const AttentionOptions options{.mask = masks::sliding_window(2, 1), .score = scores::slopes(slopes) + scores::dense(bias), .soft_cap = 2, .dropout = 0.3, .dropout_seed = 4};
     const auto out = attention(x.q, x.k, x.v, options);
     return (out * at::randn(out.sizes(), at::kDouble)).sum();
   };
@@ -142,8 +131,7 @@ TEST(Attention, GradientsAreTheNumericalOnes) {
 TEST(Attention, SecondDerivatives) {
   auto x = random_inputs(1, 2, 1, 3, 4, 2, 2);
   const auto penalty = [&] {
-    const auto out =
-        attention(x.q, x.k, x.v, {.mask = masks::causal(), .soft_cap = 3, .path = AttentionPath::reference});
+    const auto out = attention(x.q, x.k, x.v, {.mask = masks::causal(), .soft_cap = 3, .path = AttentionPath::reference});
     const auto first = torch::autograd::grad({out.pow(2).sum()}, {x.q, x.k}, {}, {}, /*create_graph=*/true);
     return first[0].pow(2).sum() + first[1].pow(3).sum();
   };
@@ -164,8 +152,7 @@ TEST(Attention, UsersRulesHaveNoSecondDerivativeAndSaySo) {
   auto x = random_inputs(1, 1, 1, 2, 2, 2, 2);
   const auto rule = scores::add([](int64_t, int64_t, int64_t q, int64_t k) { return double(q - k); });
   const auto out = attention(x.q, x.k, x.v, {.score = rule});
-  EXPECT_SAYS(torch::autograd::grad({out.sum()}, {x.q}, {}, {}, true),
-              "second derivatives through a user's score rule");
+  EXPECT_SAYS(torch::autograd::grad({out.sum()}, {x.q}, {}, {}, true), "second derivatives through a user's score rule");
 }
 
 // pytorch #144858: one new query against a cache sees every key, not the first only.
@@ -176,8 +163,7 @@ TEST(Attention, CausalIsLowerRight) {
     const auto same = [](double s, int64_t, int64_t, int64_t) { return s; };
     expect_close(attention(x.q, x.k, x.v, {.mask = masks::causal()}), by_hand(x, 0.5, seen, same));
     const auto first = [](int64_t, int64_t, int64_t i, int64_t j) { return j <= i; };
-    expect_close(attention(x.q, x.k, x.v, {.mask = masks::causal(masks::Align::top_left)}),
-                 by_hand(x, 0.5, first, same));
+    expect_close(attention(x.q, x.k, x.v, {.mask = masks::causal(masks::Align::top_left)}), by_hand(x, 0.5, first, same));
   }
 }
 
@@ -187,8 +173,8 @@ TEST(Attention, RaggedCausalAlignsEachSequence) {
   const auto have = attention(x.q, x.k, x.v, {.mask = masks::causal(lengths, keys) & masks::padding(keys)});
   for (int64_t b : {0, 1}) {
     const int64_t T = lengths[b].item<int64_t>(), S = keys[b].item<int64_t>();
-    const auto alone = attention(x.q.narrow(0, b, 1).narrow(2, 0, T), x.k.narrow(0, b, 1).narrow(2, 0, S),
-                                 x.v.narrow(0, b, 1).narrow(2, 0, S), {.mask = masks::causal()});
+    const auto alone = attention(x.q.narrow(0, b, 1).narrow(2, 0, T), x.k.narrow(0, b, 1).narrow(2, 0, S), x.v.narrow(0, b, 1).narrow(2, 0, S),
+                                 {.mask = masks::causal()});
     expect_close(have.narrow(0, b, 1).narrow(2, 0, T), alone);
   }
 }
@@ -203,13 +189,11 @@ TEST(Attention, ARowThatSeesNothing) {
     EXPECT_TRUE(out.output.select(2, 5).eq(0).all().item<bool>());
     EXPECT_TRUE(out.weights.select(2, 5).eq(0).all().item<bool>());
     EXPECT_TRUE(out.log_sum_exp.select(2, 5).eq(-kInfinity).all().item<bool>());
-    const auto unmasked = attention(x.q.narrow(2, 0, 5), x.k, x.v,
-                                    {.mask = masks::causal(masks::Align::top_left), .path = AttentionPath::reference});
+    const auto unmasked = attention(x.q.narrow(2, 0, 5), x.k, x.v, {.mask = masks::causal(masks::Align::top_left), .path = AttentionPath::reference});
     // Products of five and of six rows may round differently.
     expect_close(out.output.narrow(2, 0, 5), unmasked, type == at::kDouble ? 1e-12 : type == at::kFloat ? 1e-5 : 1e-2);
     const auto lse = out.log_sum_exp.masked_fill(out.log_sum_exp.eq(-kInfinity), 0).sum();
-    for (const auto& g : torch::autograd::grad({out.output.sum().to(at::kDouble) + lse + out.weights.pow(2).sum()},
-                                               {x.q, x.k, x.v}, {}, /*retain_graph=*/true)) {
+    for (const auto& g : torch::autograd::grad({out.output.sum().to(at::kDouble) + lse + out.weights.pow(2).sum()}, {x.q, x.k, x.v}, {}, /*retain_graph=*/true)) {
       EXPECT_TRUE(g.isfinite().all().item<bool>());
     }
     EXPECT_TRUE(gradients(out.output, {x.q})[0].select(2, 5).eq(0).all().item<bool>());
@@ -227,8 +211,7 @@ TEST(Attention, AHiddenKeyDoesNotExist) {
         dirty.k[1][0][5].fill_(poison), dirty.v[1][0][5].fill_(poison);  // padding: seen by none
       }
       const auto mask = masks::causal() & masks::padding(at::tensor({6, 5}, at::kLong));
-      const auto have = attention(dirty.q, dirty.k, dirty.v, {.mask = mask}),
-                 want = attention(clean.q, clean.k, clean.v, {.mask = mask});
+      const auto have = attention(dirty.q, dirty.k, dirty.v, {.mask = mask}), want = attention(clean.q, clean.k, clean.v, {.mask = mask});
       const auto touched = at::zeros({2, 4, 5}, at::kBool);
       for (int64_t q : {3, 4}) touched[1].slice(0, 2, 4).select(1, q).fill_(true);
       touched[0].select(1, 4).fill_(true);
@@ -263,8 +246,7 @@ TEST(Attention, MinusInfinityHidesLikeAMask) {
     bias[1].fill_(-kInfinity);
     bias.select(1, 3).fill_(-kInfinity);
     const auto visible = bias.eq(0);
-    const auto as_bias = attention(
-        x.q, x.k, x.v, {.mask = masks::causal(), .score = scores::dense(bias.to(type))});  // hidden twice in places
+    const auto as_bias = attention(x.q, x.k, x.v, {.mask = masks::causal(), .score = scores::dense(bias.to(type))});  // hidden twice in places
     const auto as_mask = attention(x.q, x.k, x.v, {.mask = masks::causal() & masks::allow(visible)});
     EXPECT_TRUE(at::equal(as_bias, as_mask));
     EXPECT_TRUE(as_bias.isfinite().all().item<bool>());
@@ -293,8 +275,7 @@ TEST(Attention, DropoutKeepsTheRightShareAndScales) {
   for (double p : {0.1, 0.5, 0.9}) {
     const auto out = attention(q, k, v, {.dropout = p, .dropout_seed = 3}) * 64;  // kept: 1/(1 − p), dropped: 0
     const auto kept = out.gt(0);
-    EXPECT_NEAR(kept.to(at::kDouble).mean().item<double>(), 1 - p, 0.006)
-        << p;  // 65,536 draws: 3 deviations are 0.0059
+    EXPECT_NEAR(kept.to(at::kDouble).mean().item<double>(), 1 - p, 0.006) << p;  // 65,536 draws: 3 deviations are 0.0059
     EXPECT_NEAR(out.masked_select(kept).max().item<double>(), 1 / (1 - p), 1e-4);
     // Neighbouring keys share a random word; they must not share its fate.
     const auto a = kept.slice(3, 0, 63).to(at::kDouble), b = kept.slice(3, 1, 64).to(at::kDouble);
@@ -320,8 +301,7 @@ TEST(Attention, ManualSeedReproducesDropout) {
 
 TEST(Attention, GroupedHeads) {
   const auto x = random_inputs(2, 6, 2, 4, 5, 3, 4);
-  const auto wide_k = x.k.repeat_interleave(3, 1).detach().requires_grad_(true),
-             wide_v = x.v.repeat_interleave(3, 1).detach().requires_grad_(true);
+  const auto wide_k = x.k.repeat_interleave(3, 1).detach().requires_grad_(true), wide_v = x.v.repeat_interleave(3, 1).detach().requires_grad_(true);
   const auto have = attention(x.q, x.k, x.v), want = attention(x.q, wide_k, wide_v);
   expect_close(have, want);
   const auto g = gradients(have, {x.k, x.v}), w = gradients(want, {wide_k, wide_v});
@@ -334,8 +314,7 @@ TEST(Attention, HalfTypesAccumulateWide) {
     const auto x = random_inputs(1, 2, 2, 33, 65, 16, 16, type);
     const auto out = attention(x.q, x.k, x.v, {.mask = masks::causal()});
     EXPECT_EQ(out.scalar_type(), type);
-    const auto wide =
-        attention(x.q.to(at::kDouble), x.k.to(at::kDouble), x.v.to(at::kDouble), {.mask = masks::causal()});
+    const auto wide = attention(x.q.to(at::kDouble), x.k.to(at::kDouble), x.v.to(at::kDouble), {.mask = masks::causal()});
     // Only the rounding of the result: half a unit in the last place of a number near 4.
     EXPECT_LT((out.to(at::kDouble) - wide).abs().max().item<double>(), type == at::kBFloat16 ? 8e-3 : 1e-3);
     EXPECT_EQ(gradients(out, {x.q})[0].scalar_type(), type);
@@ -345,14 +324,11 @@ TEST(Attention, HalfTypesAccumulateWide) {
 TEST(Attention, NotLessExactThanPyTorch) {
   for (auto type : {at::kFloat, at::kBFloat16}) {
     const auto x = random_inputs(2, 4, 4, 64, 96, 32, 32, type), wide = random_inputs(2, 4, 4, 64, 96, 32, 32, type);
-    const std::vector<Tensor> leaves{wide.q.detach().to(at::kDouble).requires_grad_(true),
-                                     wide.k.detach().to(at::kDouble).requires_grad_(true),
+    const std::vector<Tensor> leaves{wide.q.detach().to(at::kDouble).requires_grad_(true), wide.k.detach().to(at::kDouble).requires_grad_(true),
                                      wide.v.detach().to(at::kDouble).requires_grad_(true)};
     const auto truth = attention(leaves[0], leaves[1], leaves[2]);
     const auto ours = attention(x.q, x.k, x.v), theirs = at::scaled_dot_product_attention(x.q, x.k, x.v);
-    const auto error = [](const Tensor& a, const Tensor& b) {
-      return (a.to(at::kDouble) - b).abs().max().item<double>();
-    };
+    const auto error = [](const Tensor& a, const Tensor& b) { return (a.to(at::kDouble) - b).abs().max().item<double>(); };
     EXPECT_LE(error(ours, truth), 1.5 * error(theirs, truth));
     at::manual_seed(3);
     const auto weight = at::randn(truth.sizes(), at::kDouble).to(type);
@@ -366,17 +342,14 @@ TEST(Attention, NotLessExactThanPyTorch) {
 // pytorch #187506, #112577: strides are strides.
 TEST(Attention, AnyStrides) {
   at::manual_seed(2);
-  const auto make = [] {
-    return at::randn({1, 2, 16, 8}, at::kDouble).transpose(-1, -2);
-  };  // [1, 2, 8, 16], innermost stride 8
+  const auto make = [] { return at::randn({1, 2, 16, 8}, at::kDouble).transpose(-1, -2); };  // [1, 2, 8, 16], innermost stride 8
   const auto q = make(), k = make(), v = make();
   const auto want = attention(q.contiguous(), k.contiguous(), v.contiguous());
   expect_close(attention(q, k, v), want);
   const auto wide = at::randn({8, 16}).gt(-1);
   const auto strided = wide.as_strided({8, 8}, {16, 2}), flat = wide.select(1, 0).unsqueeze(1).expand({8, 8});
   for (const auto& mask : {strided, flat})
-    EXPECT_TRUE(at::equal(attention(q, k, v, {.mask = masks::allow(mask)}),
-                          attention(q, k, v, {.mask = masks::allow(mask.contiguous())})));
+    EXPECT_TRUE(at::equal(attention(q, k, v, {.mask = masks::allow(mask)}), attention(q, k, v, {.mask = masks::allow(mask.contiguous())})));
   const auto one = at::randn({1, 1, 1, 16}, at::kDouble);
   expect_close(attention(q, one.expand({1, 2, 8, 16}), v), attention(q, one.expand({1, 2, 8, 16}).contiguous(), v));
 }
@@ -386,8 +359,7 @@ TEST(Attention, MasksStayWithTheirSample) {
   auto x = random_inputs(2, 2, 2, 5, 5, 4, 4);
   const auto lengths = at::tensor({3, 5}, at::kLong);
   const auto before = attention(x.q, x.k, x.v, {.mask = masks::padding(lengths)}).detach();
-  const auto alone =
-      attention(x.q.narrow(0, 0, 1), x.k.narrow(0, 0, 1).narrow(2, 0, 3), x.v.narrow(0, 0, 1).narrow(2, 0, 3));
+  const auto alone = attention(x.q.narrow(0, 0, 1), x.k.narrow(0, 0, 1).narrow(2, 0, 3), x.v.narrow(0, 0, 1).narrow(2, 0, 3));
   expect_close(before.narrow(0, 0, 1), alone);
   {
     const at::NoGradGuard guard;
@@ -399,8 +371,7 @@ TEST(Attention, MasksStayWithTheirSample) {
 TEST(Attention, EmptySizes) {
   for (const auto& [B, T, S] : {std::tuple{0, 3, 4}, {2, 0, 4}, {2, 3, 0}, {0, 0, 0}}) {
     const auto x = random_inputs(B, 4, 2, T, S, 5, 6);
-    const auto out = attention_detailed(
-        x.q, x.k, x.v, {.mask = masks::causal(), .score = scores::slopes(at::ones({4})), .dropout = 0.1});
+    const auto out = attention_detailed(x.q, x.k, x.v, {.mask = masks::causal(), .score = scores::slopes(at::ones({4})), .dropout = 0.1});
     EXPECT_EQ(out.output.sizes(), (std::vector<int64_t>{B, 4, T, 6}));
     EXPECT_EQ(out.weights.sizes(), (std::vector<int64_t>{B, 4, T, S}));
     EXPECT_TRUE(out.output.eq(0).all().item<bool>());
@@ -414,24 +385,19 @@ TEST(Attention, EmptySizes) {
 TEST(Attention, PackedBatches) {
   at::manual_seed(8);
   const auto q = at::randn({2, 9, 64}, at::kDouble).requires_grad_(true);
-  const auto k = at::randn({8, 3, 64}, at::kDouble).requires_grad_(true),
-             v = at::randn({8, 3, 64}, at::kDouble).requires_grad_(true);
+  const auto k = at::randn({8, 3, 64}, at::kDouble).requires_grad_(true), v = at::randn({8, 3, 64}, at::kDouble).requires_grad_(true);
   const auto q_offsets = at::tensor({0, 1, 1, 2}, at::kInt), k_offsets = at::tensor({0, 3, 3, 8}, at::kInt);
   const auto out = attention_packed(q, k, v, q_offsets, k_offsets, {.mask = masks::causal()});
   EXPECT_EQ(out.sizes(), (std::vector<int64_t>{2, 9, 64}));
   const auto row = [&](int64_t i, int64_t begin, int64_t end) {
     const auto heads = [](const Tensor& x) { return x.transpose(0, 1).unsqueeze(0); };
-    return attention(heads(q.narrow(0, i, 1)), heads(k.slice(0, begin, end)), heads(v.slice(0, begin, end)))[0]
-        .transpose(0, 1);
+    return attention(heads(q.narrow(0, i, 1)), heads(k.slice(0, begin, end)), heads(v.slice(0, begin, end)))[0].transpose(0, 1);
   };
   expect_close(out, at::cat({row(0, 0, 3), row(1, 3, 8)}));
   EXPECT_TRUE(gradients(out, {k})[0].isfinite().all().item<bool>());
-  EXPECT_SAYS(attention_packed(q, k, v, at::tensor({0, 2, 1, 2}), k_offsets),
-              "query_offsets[2] is 1; offsets start at 0 and never fall");
-  EXPECT_SAYS(attention_packed(q, k, v, at::tensor({0, 1, 1, 3}), k_offsets),
-              "query_offsets ends at 3; wanted the number of tokens, 2");
-  EXPECT_SAYS(attention_packed(q, k, v, at::tensor({0, 2}), k_offsets),
-              "query_offsets has 1 sequences, key_offsets has 3");
+  EXPECT_SAYS(attention_packed(q, k, v, at::tensor({0, 2, 1, 2}), k_offsets), "query_offsets[2] is 1; offsets start at 0 and never fall");
+  EXPECT_SAYS(attention_packed(q, k, v, at::tensor({0, 1, 1, 3}), k_offsets), "query_offsets ends at 3; wanted the number of tokens, 2");
+  EXPECT_SAYS(attention_packed(q, k, v, at::tensor({0, 2}), k_offsets), "query_offsets has 1 sequences, key_offsets has 3");
 }
 
 TEST(Attention, PackedDropoutIsThatOfTheSequence) {
@@ -471,13 +437,11 @@ TEST(Attention, MaskedWeightsAreExactlyZero) {
 TEST(Attention, WeightsAndLogSumExpAreDifferentiable) {
   const auto x = random_inputs(1, 2, 2, 3, 4, 3, 3);
   const auto out = attention_detailed(x.q, x.k, x.v, {.mask = masks::causal()});
-  const auto scores = (at::matmul(x.q, x.k.transpose(-1, -2)) / std::sqrt(3.0))
-                          .masked_fill(at::ones({3, 4}, at::kBool).triu(2), -kInfinity);
+  const auto scores = (at::matmul(x.q, x.k.transpose(-1, -2)) / std::sqrt(3.0)).masked_fill(at::ones({3, 4}, at::kBool).triu(2), -kInfinity);
   expect_close(out.weights, at::softmax(scores, -1));
   expect_close(out.log_sum_exp, at::logsumexp(scores, -1));
   const auto have = torch::autograd::grad({out.weights.pow(2).sum() + out.log_sum_exp.sin().sum()}, {x.q});
-  const auto want =
-      torch::autograd::grad({at::softmax(scores, -1).pow(2).sum() + at::logsumexp(scores, -1).sin().sum()}, {x.q});
+  const auto want = torch::autograd::grad({at::softmax(scores, -1).pow(2).sum() + at::logsumexp(scores, -1).sin().sum()}, {x.q});
   expect_close(have[0], want[0]);
 }
 
@@ -491,16 +455,12 @@ TEST(Attention, RepeatsBitForBit) {
 // Plain f32 calls go to LibTorch's fused kernel: it must be indistinguishable, masks and poisoned keys included.
 TEST(Attention, TheFusedKernelKeepsThePromises) {
   auto padding = masks::padding(at::tensor({9, 4}, at::kLong));
-  for (const auto& mask :
-       {Mask(), masks::causal(), masks::causal(masks::Align::top_left), padding, masks::causal() & padding,
-        masks::sliding_window(3), ~masks::full(), masks::allow(at::randn({2, 4, 9, 9}).gt(0))}) {
-    const auto fused = random_inputs(2, 4, 2, 9, 9, 16, 16, at::kFloat),
-               plain = random_inputs(2, 4, 2, 9, 9, 16, 16, at::kFloat);
-    const auto have = attention(fused.q, fused.k, fused.v, {.mask = mask}),
-               want = attention(plain.q, plain.k, plain.v, {.mask = mask, .path = AttentionPath::reference});
+  for (const auto& mask : {Mask(), masks::causal(), masks::causal(masks::Align::top_left), padding, masks::causal() & padding, masks::sliding_window(3),
+                           ~masks::full(), masks::allow(at::randn({2, 4, 9, 9}).gt(0))}) {
+    const auto fused = random_inputs(2, 4, 2, 9, 9, 16, 16, at::kFloat), plain = random_inputs(2, 4, 2, 9, 9, 16, 16, at::kFloat);
+    const auto have = attention(fused.q, fused.k, fused.v, {.mask = mask}), want = attention(plain.q, plain.k, plain.v, {.mask = mask, .path = AttentionPath::reference});
     expect_close(have, want, 1e-5);
-    const auto have_g = gradients(have, {fused.q, fused.k, fused.v}),
-               want_g = gradients(want, {plain.q, plain.k, plain.v});
+    const auto have_g = gradients(have, {fused.q, fused.k, fused.v}), want_g = gradients(want, {plain.q, plain.k, plain.v});
     for (size_t i = 0; i < 3; ++i) expect_close(have_g[i], want_g[i], 1e-4);
   }
   for (int64_t S : {1, 2, 40}) {
@@ -516,13 +476,11 @@ TEST(Attention, TheFusedKernelKeepsThePromises) {
 TEST(Attention, WrongCallsAreNamed) {
   const auto f = [](at::IntArrayRef shape, at::ScalarType type = at::kFloat) { return at::zeros(shape, type); };
   const auto q = f({2, 6, 3, 4}), k = f({2, 6, 5, 4}), v = f({2, 6, 5, 4});
-  EXPECT_SAYS(attention(q, k, f({2, 3, 5, 4})),
-              "attention: key has 6 heads, value has 3; both must have the same number");
+  EXPECT_SAYS(attention(q, k, f({2, 3, 5, 4})), "attention: key has 6 heads, value has 3; both must have the same number");
   EXPECT_SAYS(attention({}, k, v), "attention: query is undefined; wanted [B, H, T, D]");
   EXPECT_SAYS(attention(q[0], k, v), "attention: query has 3 axes");
   EXPECT_SAYS(attention(q, k, v.to(at::kBFloat16)), "types Float, Float and BFloat16; all must be the same");
-  EXPECT_SAYS(attention(q, f({2, 4, 5, 4}), f({2, 4, 5, 4})),
-              "query has 6 heads, key has 4; the number of key heads must divide");
+  EXPECT_SAYS(attention(q, f({2, 4, 5, 4}), f({2, 4, 5, 4})), "query has 6 heads, key has 4; the number of key heads must divide");
   EXPECT_SAYS(attention(q, f({2, 6, 5, 3}), v), "query has width 4, key has 3");
   EXPECT_SAYS(attention(q, k, f({2, 6, 4, 4})), "key has 5 positions, value has 4");
   EXPECT_SAYS(attention(q, f({1, 6, 5, 4}), v), "batches of 2, 1 and 2");
@@ -531,8 +489,7 @@ TEST(Attention, WrongCallsAreNamed) {
   EXPECT_SAYS(attention(q, k, v, {.dropout = NAN}), "dropout is");
   EXPECT_SAYS(attention(q, k, v, {.soft_cap = -1}), "soft_cap is -1");
   EXPECT_SAYS(attention(q, k, v, {.scale = NAN}), "scale is");
-  EXPECT_SAYS(attention(q, k, v, {.score = scores::dense(f({7, 3, 5}))}),
-              "scores::dense: bias: axis H has size 7, wanted 1 or 6");
+  EXPECT_SAYS(attention(q, k, v, {.score = scores::dense(f({7, 3, 5}))}), "scores::dense: bias: axis H has size 7, wanted 1 or 6");
   EXPECT_SAYS(attention(q, k, v, {.score = scores::slopes(f({5}))}), "scores::slopes: wanted [H] = [6]");
   EXPECT_SAYS(attention(q, k, v, {.score = scores::bucket_table(f({32, 5}), true)}), "wanted a table [buckets, H]");
 }
