@@ -6,7 +6,7 @@
 Runs the googletest binaries (build/PRESET/tests/*_test), the examples (build/PRESET/examples/*, which check themselves),
 the Python tests (tests/**/test_*.py) and the fuzz programs (build/PRESET/fuzz/*, 2 s each), as many at a time as there are
 cores. A crash or a time-out fails the test that was running, and the tests behind it still run. --full adds the
-sanitizers, valgrind, each header alone, an installed and an embedded consumer, fuzzing with each sanitizer
+sanitizers (both in one build), valgrind, each header alone, an installed and an embedded consumer, fuzzing with them
 (FOVEA_FUZZ_SECONDS each, 60 by itself) and the long cases (FOVEA_FULL=1).
 
 A test finds its build in FOVEA_BUILD, the command in FOVEA_COMMAND, and has a TMPDIR of its own.
@@ -236,12 +236,11 @@ def main():
                                      ("Consumers", lambda: consumer_tasks(preset), 1)):
             print(title, flush=True)
             results += run_all(matching(make()), workers)
-        for sanitizer in ("asan", "ubsan"):
-            print(f"Sanitizer {sanitizer}", flush=True)
-            built = run_all([commands_task(f"build {sanitizer}", [[ROOT / "tools/build", sanitizer, "test_programs"]], 7200)], 1)
-            results += built
-            if built[0].status == "passed":
-                results += run_all(binary_tasks(sanitizer, pattern, False, 1800) + matching(fuzz_tasks(sanitizer, fuzz_seconds)))
+        print("Address and undefined behaviour sanitizers", flush=True)
+        built = run_all([commands_task("build sanitizers", [[ROOT / "tools/build", "sanitizers", "test_programs"]], 7200)], 1)
+        results += built
+        if built[0].status == "passed":
+            results += run_all(binary_tasks("sanitizers", pattern, False, 1800) + matching(fuzz_tasks("sanitizers", fuzz_seconds)))
         print("Valgrind", flush=True)
         results += run_all(matching(valgrind_tasks(preset)))
     return tell(results)
