@@ -77,6 +77,11 @@ def split(rows, key, buckets):
     return parts
 
 
+def mixed(rows, key):
+    """The rows in the order of their keys' md5, so that neighbours have nothing to do with each other, the same in every run."""
+    return sorted(rows, key=lambda row: bucket(key(row), 1 << 128))
+
+
 def table(rows):
     """Rows of columns as a .tsv file's text: no header, no quoting, so no column may hold a tab or a line's end."""
     for row in rows:
