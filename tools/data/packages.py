@@ -80,7 +80,7 @@ def _unpack_debian(archive):
         (unpacked / field.upper()).write_text(done.stdout.strip())
     done = _run(["dpkg-deb", "-x", archive, unpacked / "files"])
     if done.returncode:
-        fail(f"dpkg-deb could not unpack {archive.name}: {done.stderr.strip()}")
+        fail(f"dpkg-deb could not unpack {archive.name}: {' '.join(done.stderr.split())}")
     return unpacked
 
 
