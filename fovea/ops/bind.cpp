@@ -35,6 +35,8 @@ void collect_data(const Mask::Node* node, std::vector<at::Tensor>& out) {
 
 // A picture is asked for without batch and head counts: take the smallest that the mask's data accept.
 at::Tensor visible_somewhere(const Mask& mask, int64_t queries, int64_t keys, int64_t b, int64_t h) {
+  FOVEA_CHECK_KIND(ErrorKind::kArgument, queries >= 0 && keys >= 0 && b >= 0 && h >= 0, "Mask: asked for ", queries,
+                   " queries, ", keys, " keys, batch ", b, ", head ", h, "; none may be negative");
   std::vector<at::Tensor> data;
   collect_data(mask.node().get(), data);
   std::vector<int64_t> batches{b + 1}, heads{h + 1};
@@ -59,7 +61,8 @@ at::Tensor visible_somewhere(const Mask& mask, int64_t queries, int64_t keys, in
 }  // namespace
 
 ArrayView view_of(const at::Tensor& tensor, std::vector<at::Tensor>& storage, at::ScalarType floating) {
-  FOVEA_CHECK(tensor.defined() && tensor.dim() <= 4, "wanted a tensor of at most four axes");
+  FOVEA_CHECK_KIND(ErrorKind::kArgument, tensor.defined(), "a mask or score was made from an undefined tensor");
+  FOVEA_CHECK(tensor.dim() <= 4, "a mask's or score's tensor has shape ", tensor.sizes(), ", wanted at most four axes");
   const auto type = tensor.scalar_type();
   const bool is_integer = at::isIntegralType(type, /*includeBool=*/false);
   FOVEA_CHECK(is_integer || type == at::kBool || at::isFloatingType(type), "no view of type ", toString(type));
@@ -111,7 +114,7 @@ std::string Mask::draw(int64_t queries, int64_t keys, int64_t b, int64_t h) cons
 }
 
 double Mask::density(int64_t queries, int64_t keys, int64_t b, int64_t h) const {
-  return queries * keys == 0 ? 0.0 : visible_somewhere(*this, queries, keys, b, h).to(at::kDouble).mean().item<double>();
+  return queries == 0 || keys == 0 ? 0.0 : visible_somewhere(*this, queries, keys, b, h).to(at::kDouble).mean().item<double>();
 }
 
 }  // namespace fovea

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/fovea/contest.h"
+
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/Parallel.h>
+#include <c10/core/Allocator.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "fovea/base/check.h"
+#include "fovea/kernels/dispatch.h"
+
+namespace fovea::bench {
+namespace {
+
+constexpr size_t kFewestRounds = 5;
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + std::ptrdiff_t(values.size() / 2), values.end());
+  return values[values.size() / 2];
+}
+
+// The most bytes that LibTorch held beyond what it held at the start.
+class PeakBytes : public c10::MemoryReportingInfoBase {
+ public:
+  void reportMemoryUsage(void*, int64_t bytes, size_t, size_t, c10::Device) override {
+    held_ += bytes;
+    peak_ = std::max(peak_, held_);
+  }
+  bool memoryProfilingEnabled() const override { return true; }
+  int64_t peak() const { return peak_; }
+
+ private:
+  int64_t held_ = 0, peak_ = 0;
+};
+
+int64_t peak_bytes(const std::function<void()>& f) {
+  const auto counter = std::make_shared<PeakBytes>();
+  const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, counter);
+  f();
+  return counter->peak();
+}
+
+}  // namespace
+
+double peak_flops() {
+  const int threads = at::get_num_threads();
+  double best = 0;
+  for (int round = 0; round < 5; ++round) {
+    const double start = now();
+    constexpr int64_t repeats = 2000;
+    at::parallel_for(0, threads, 1, [&](int64_t, int64_t) {
+      std::vector<float> a(12 * 256, 0.5f), b(32 * 256 + 16, 0.5f), c(12 * 32 + 16);
+      for (int64_t i = 0; i < repeats; ++i)
+        isa().product({.a = a.data(),
+                       .step = 12,
+                       .row = 1,
+                       .rows = 12,
+                       .b = b.data(),
+                       .b_row = 32,
+                       .lanes = 32,
+                       .c = c.data(),
+                       .c_row = 32,
+                       .n = 256,
+                       .add = false});
+    });
+    best = std::max(best, threads * repeats * 2.0 * 12 * 32 * 256 / (now() - start));
+  }
+  return best;
+}
+
+double peak_reads(int64_t bytes) {
+  const auto buffer = at::ones({bytes / 4}, at::kFloat);
+  const float* data = buffer.data_ptr<float>();
+  double best = 0;
+  for (int round = 0; round < 7; ++round) {
+    const double start = now();
+    at::parallel_for(0, bytes / 4, 1 << 14,
+                     [&](int64_t begin, int64_t end) { isa().finite(data + begin, end - begin); });
+    best = std::max(best, double(bytes) / (now() - start));
+  }
+  return best;
+}
+
+void measure(Result& r, double seconds, const std::function<void()>& ours, const std::function<void()>& theirs) {
+  r.bytes = peak_bytes(ours);
+  r.peer_bytes = peak_bytes(theirs);
+  std::vector<double> ratios;
+  for (const double end = now() + seconds; now() < end || ratios.size() < kFewestRounds;) {
+    const double a = now();
+    ours();
+    const double b = now();
+    theirs();
+    const double c = now();
+    r.ours = std::min(r.ours, b - a), r.theirs = std::min(r.theirs, c - b);
+    ratios.push_back((c - b) / (b - a));
+  }
+  r.ratio = median(ratios);
+}
+
+double largest_error(const std::vector<at::Tensor>& have, const std::vector<at::Tensor>& want) {
+  double out = 0;
+  for (size_t i = 0; i < want.size(); ++i)
+    out = std::max(out, ((have[i].to(at::kDouble) - want[i]).abs().max() / want[i].abs().max()).item<double>());
+  return out;
+}
+
+void check_error(const Result& r) {
+  FOVEA_CHECK_KIND(ErrorKind::kInternal, r.error < (r.dtype == "f32" ? 1e-4 : 5e-2), "bench: ", r.name, " is off by ",
+                   r.error, " of the largest number");
+}
+
+}  // namespace fovea::bench
