@@ -1,75 +1,134 @@
-// The fovea side of the model benchmarks: a process that waits for a word on stdin, does that piece of work once and answers
-// with the seconds it took, so that it can alternate with a peer in Python. tools/bench.py drives it.
+// The fovea side of the model benchmarks: a process that waits for a line on stdin, does its case's work once and
+// answers with the seconds it took and a number to compare (a loss, a sum of outputs), so that it can alternate with a
+// peer in Python. tools/bench.py drives it.
 //
-//   train      one step of the demo's model: forward, backward, clipping, AdamW
-//   generate   64 greedy tokens after a prompt of 64, with the cache
+//   model_bench CASE THREADS [FOLDER]    FOLDER: what the peer made, a model and the inputs
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
 #include <chrono>
+#include <fstream>
+#include <functional>
 #include <iostream>
+#include <map>
 
 #include "fovea/generate/generate.h"
 #include "fovea/models/gpt2.h"
+#include "fovea/models/pretrained.h"
+#include "fovea/models/text_encoder.h"
 #include "fovea/train/optimizer.h"
 
 using namespace fovea;
 
 namespace {
 
+using Path = std::filesystem::path;
+using Work = std::function<double()>;
+
 // The shape of configs/kjv.toml.
 constexpr int64_t kVocabulary = 64, kContext = 128, kBatch = 8;
 
 Gpt2 demo_model() {
-  return Gpt2(Gpt2Config{.vocab_size = kVocabulary, .positions = kContext, .width = 128, .layers = 4, .heads = 4, .residual_dropout = 0,
-                         .embedding_dropout = 0, .attention_dropout = 0});
+  return Gpt2(Gpt2Config{.vocab_size = kVocabulary,
+                         .positions = kContext,
+                         .width = 128,
+                         .layers = 4,
+                         .heads = 4,
+                         .residual_dropout = 0,
+                         .embedding_dropout = 0,
+                         .attention_dropout = 0});
 }
 
-class Training {
- public:
-  Training() : model_(demo_model()), optimizer_(distinct_parameters(*model_), {}) { model_->train(); }
-  void step() {
-    const Tensor tokens = at::randint(kVocabulary, {kBatch, kContext + 1}, at::kLong);
-    optimizer_.zero_grad();
-    const LossSum loss = model_->loss({.ids = tokens.slice(1, 0, kContext), .labels = tokens.slice(1, 1)});
-    loss.mean().backward();
-    optimizer_.clip_gradients();
-    optimizer_.step(1e-3);
-  }
+// One step: forward, backward, clipping, AdamW. `next` gives the tokens, one more than the model reads.
+Work training(Model model, std::function<Tensor()> next) {
+  model->train();
+  auto optimizer = std::make_shared<AdamW>(distinct_parameters(*model), {});
+  return [=] {
+    const Tensor tokens = next();
+    optimizer->zero_grad();
+    const Tensor loss = model->loss({.ids = tokens.slice(1, 0, -1), .labels = tokens.slice(1, 1)}).mean();
+    loss.backward();
+    optimizer->clip_gradients();
+    optimizer->step(1e-3);
+    return loss.item<double>();
+  };
+}
 
- private:
-  Gpt2 model_;
-  AdamW optimizer_;
-};
+Work generation(GenerativeModel model, std::vector<int64_t> prompt, GenerateOptions options) {
+  model->eval();
+  return [=] {
+    double sum = 0;
+    for (const auto& row : generate(*model, {prompt}, options).rows)
+      for (const int64_t id : row.tokens) sum += double(id);
+    return sum;
+  };
+}
 
-class Generation {
- public:
-  Generation() : model_(demo_model()), prompt_(64, 7) { model_->eval(); }
-  void run() { generate(*model_, {prompt_}, {.max_new_tokens = 64}); }
+Tensor input(const Path& folder, const char* name) {
+  return SafetensorsFile(folder / "inputs.safetensors").tensor(name);
+}
 
- private:
-  Gpt2 model_;
-  std::vector<int64_t> prompt_;
-};
+std::vector<int64_t> ids_of(const Tensor& ids) {
+  return {ids.data_ptr<int64_t>(), ids.data_ptr<int64_t>() + ids.numel()};
+}
+
+Work encoding(const Path& folder) {
+  const auto encoder = TextEncoder::load(folder);
+  std::vector<std::string> texts;
+  std::ifstream file(folder / "texts.txt");
+  for (std::string line; std::getline(file, line);) texts.push_back(line);
+  return [=] {
+    const at::InferenceMode guard;
+    return encoder.embed(texts).abs().sum().item<double>();
+  };
+}
+
+Work forward(const Path& folder) {
+  const Model model = load_pretrained_model(folder);
+  const Batch batch{.ids = input(folder, "ids"), .lengths = input(folder, "lengths")};
+  const Tensor real = at::arange(batch.ids.size(1)) < batch.lengths.unsqueeze(1);
+  return [=] {
+    const at::InferenceMode guard;
+    return model->forward(batch).index({real}).abs().sum().item<double>();
+  };
+}
+
+Work make(const std::string& name, const Path& folder) {
+  const auto from_folder = [&](at::ScalarType type, GenerateOptions options) {
+    const GenerativeModel model = load_generative_model(folder);
+    model->to(type);
+    return generation(model, ids_of(input(folder, "ids")), options);
+  };
+  if (name == "demo-train")
+    return training(demo_model().ptr(), [] { return at::randint(kVocabulary, {kBatch, kContext + 1}, at::kLong); });
+  if (name == "demo-generate")
+    return generation(demo_model().ptr(), std::vector<int64_t>(64, 7), {.max_new_tokens = 64});
+  if (name == "gpt2-train")
+    return training(load_pretrained_model(folder), [ids = input(folder, "ids")] { return ids; });
+  if (name == "gpt2-generate") return from_folder(at::kFloat, {.max_new_tokens = 64});
+  if (name == "gpt2-generate-bf16") return from_folder(at::kBFloat16, {.max_new_tokens = 64});
+  if (name == "t5-small-beams")
+    return from_folder(at::kFloat, {.max_new_tokens = 48, .beams = 4, .pad_id = 0, .start_id = 0});
+  if (name == "bert-base-padded") return forward(folder);
+  if (name == "minilm-encode") return encoding(folder);
+  throw Error(ErrorKind::kArgument, "model_bench: unknown case \"" + name + "\"");
+}
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc > 1) at::set_num_threads(std::stoi(argv[1]));
+  if (argc < 3) {
+    std::cerr << "usage: model_bench CASE THREADS [FOLDER]\n";
+    return 2;
+  }
+  at::set_num_threads(std::stoi(argv[2]));
   at::manual_seed(1);
-  Training training;
-  Generation generation;
-  for (std::string work; std::cin >> work;) {
+  const Work work = make(argv[1], argc > 3 ? argv[3] : "");
+  for (std::string line; std::getline(std::cin, line);) {
     const auto begin = std::chrono::steady_clock::now();
-    if (work == "train") {
-      training.step();
-    } else if (work == "generate") {
-      generation.run();
-    } else {
-      std::cerr << "model_bench: unknown work \"" << work << "\"\n";
-      return 2;
-    }
-    std::cout << std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() << std::endl;
+    const double answer = work();
+    std::cout << std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() << ' ' << answer
+              << std::endl;
   }
 }

@@ -15,30 +15,42 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 OURS = ROOT / "build" / "release" / "bench" / "model_bench"
 COMMAND = ROOT / "build" / "release" / "bin" / "fovea"
-TWIN = ROOT / "tests" / "parity" / "twins" / "character_model.py"
-CASES = {
-    "demo-train": ("train", "one training step of the demo's model, batch 8 x 128, f32"),
-    "demo-generate": ("generate", "64 cached greedy tokens after a prompt of 64, f32"),
+PEER = ROOT / "tests" / "parity" / "twins" / "bench_peer.py"
+MINILM, TEXT = ROOT / ".cache/data/minilm", ROOT / ".cache/data/kjv/test.txt"
+PYTORCH, TRANSFORMERS = "PyTorch, eager", "transformers"
+CASES = {  # what it is, the peer, rounds
+    "demo-train": ("one training step of the demo's model, batch 8 x 128", PYTORCH, 60),
+    "demo-generate": ("64 cached greedy tokens after a prompt of 64, the demo's model", PYTORCH, 60),
+    "gpt2-train": ("one training step of GPT-2 (124 M), 2 x 512 tokens", TRANSFORMERS, 5),
+    "gpt2-generate": ("64 cached greedy tokens after a prompt of 64, GPT-2 (124 M)", TRANSFORMERS, 5),
+    "gpt2-generate-bf16": ("the same, our weights in bf16, the peer's in f32", TRANSFORMERS, 5),
+    "bert-base-padded": ("forward of 16 x 128 tokens, four in ten padding", TRANSFORMERS, 8),
+    "t5-small-beams": ("48 tokens by 4 beams after a source of 32", TRANSFORMERS, 5),
+    "minilm-encode": ("sentence vectors of 1,000 texts of 4 to 60 words (needs tools/data/minilm and tools/data/kjv)", TRANSFORMERS, 3),
 }
 
 
 class Worker:
-    """A process that answers a word with the seconds its work took."""
+    """A process that answers a line with the seconds its work took and a number to compare."""
 
     def __init__(self, *command):
         self.process = subprocess.Popen([str(c) for c in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
-    def __call__(self, word):
-        self.process.stdin.write(word + "\n")
-        self.process.stdin.flush()
+    def line(self):
         answer = self.process.stdout.readline()
         if not answer:
-            raise SystemExit(f"bench: {self.process.args[0]} ended while it ran \"{word}\"")
-        return float(answer)
+            raise SystemExit(f"bench: {self.process.args[0]} ended while it worked")
+        return answer
+
+    def __call__(self):
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        seconds, answer = self.line().split()
+        return float(seconds), float(answer)
 
     def close(self):
         self.process.stdin.close()
-        self.process.wait(timeout=30)
+        self.process.wait(timeout=60)
 
 
 def processor():
@@ -49,18 +61,25 @@ def processor():
 
 
 def measure(case, rounds, threads):
-    word, _ = CASES[case]
-    ours, peer = Worker(OURS, threads), Worker(sys.executable, TWIN, threads)
-    for _ in range(max(3, rounds // 10)):  # first touches, thread pools
-        ours(word), peer(word)
-    pairs = [(ours(word), peer(word)) for _ in range(rounds)]
-    ours.close(), peer.close()
+    _, name, usual = CASES[case]
+    rounds = rounds or usual
+    with tempfile.TemporaryDirectory() as folder:
+        peer = Worker(sys.executable, PEER, case, threads, folder, *([MINILM, TEXT] if case == "minilm-encode" else []))
+        peer.line()  # the folder is written
+        ours = Worker(OURS, case, threads, folder)
+        for _ in range(max(1, rounds // 10)):  # first touches, thread pools
+            mine, theirs = ours()[1], peer()[1]
+            # Tokens of rounded weights need not be the same tokens.
+            if theirs and abs(mine - theirs) > 1e-3 * abs(theirs) and not case.endswith("bf16"):
+                raise SystemExit(f"bench: {case}: our answer is {mine}, the peer's {theirs}")
+        pairs = [(ours()[0], peer()[0]) for _ in range(rounds)]
+        ours.close(), peer.close()
     return {
         "case": case,
-        "mode": word,
-        "dtype": "f32",
+        "mode": case.split("-")[1],
+        "dtype": "bf16" if case.endswith("bf16") else "f32",
         "threads": threads,
-        "peer": "PyTorch, eager",
+        "peer": name,
         "ratio": round(statistics.median(p / o for o, p in pairs), 3),
         "ours_ms": round(min(o for o, _ in pairs) * 1e3, 3),
         "peer_ms": round(min(p for _, p in pairs) * 1e3, 3),
@@ -69,8 +88,8 @@ def measure(case, rounds, threads):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, epilog="example: ./bench demo-train --rounds 50 --json bench.json")
-    parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(f"{k}: {v[1]}" for k, v in CASES.items()) + "; and those of `fovea bench --list`. Without: all")
-    parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(f"{k}: {v[0]}" for k, v in CASES.items()) + "; and those of `fovea bench --list`. Without: all")
+    parser.add_argument("--rounds", type=int, default=0, help="of each case; 0: as many as usual for it")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--json", metavar="FILE", help="write the results as one JSON array")
     args = parser.parse_args()
@@ -79,11 +98,11 @@ def main():
     print(f"{processor()}, {args.threads} threads, {datetime.date.today()}", file=sys.stderr)
     results = []
     if models:
-        print(f"{'case':16} {'ours ms':>9} {'peer ms':>9} {'ratio':>6}  peer")
+        print(f"{'case':20} {'ours ms':>9} {'peer ms':>9} {'ratio':>6}  peer")
     for case in models:
         r = measure(case, args.rounds, args.threads)
         results.append(r)
-        print(f"{r['case']:16} {r['ours_ms']:9.2f} {r['peer_ms']:9.2f} {r['ratio']:6.2f}  {r['peer']}")
+        print(f"{r['case']:20} {r['ours_ms']:9.2f} {r['peer_ms']:9.2f} {r['ratio']:6.2f}  {r['peer']}", flush=True)
     if calls or not args.cases:
         with tempfile.TemporaryDirectory() as folder:
             report = pathlib.Path(folder) / "attention.json"

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The demo's model as one writes it plainly in PyTorch: the peer of ./bench. As a program it answers words on stdin with
-seconds, like benchmarks/model_bench.cpp."""
-
-import sys
-import time
+"""The demo's model as one writes it plainly in PyTorch: a peer of ./bench."""
 
 import torch
 from torch import nn
@@ -72,14 +68,3 @@ class Generation:
             ids = self.model(ids, caches)[:, -1].argmax(-1, keepdim=True)
             out.append(ids.item())
         return out
-
-
-if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        torch.set_num_threads(int(sys.argv[1]))
-    torch.manual_seed(1)
-    work = {"train": Training(), "generate": Generation()}
-    for word in map(str.strip, sys.stdin):
-        begin = time.perf_counter()
-        work[word]()
-        print(time.perf_counter() - begin, flush=True)

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python side of ./bench: answers each line on stdin with the seconds that its case's work took and a number to
+compare, like benchmarks/model_bench.cpp. The models of transformers have random weights; folder and inputs are written
+before the first answer, for the other side to read.
+
+    bench_peer.py CASE THREADS FOLDER [MINILM TEXT]"""
+
+import pathlib
+import sys
+import time
+
+import torch
+from torch.nn import functional as F
+
+
+def demo(case):
+    import character_model
+
+    work = {"demo-train": character_model.Training, "demo-generate": character_model.Generation}[case]()
+    return lambda: work() and 0  # random weights of its own: nothing to compare
+
+
+def write_inputs(folder, **tensors):
+    from safetensors.torch import save_file
+
+    save_file(tensors, folder / "inputs.safetensors")
+
+
+def spread(model, factor=1.0):
+    """Random weights whose best tokens are no near ties."""
+    with torch.no_grad():
+        for p in model.parameters():
+            p.add_(torch.randn_like(p) * 0.02 * factor)
+    return model
+
+
+def gpt2(case, folder):
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    model = spread(GPT2LMHeadModel(GPT2Config(resid_pdrop=0, embd_pdrop=0, attn_pdrop=0)))
+    model.save_pretrained(folder)
+    if case == "gpt2-train":
+        ids = torch.randint(50257, (2, 513))
+        write_inputs(folder, ids=ids)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+
+        def step():
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(ids[:, :-1]).logits.flatten(0, 1), ids[:, 1:].flatten())
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            return loss.item()
+
+        return step
+    return generation(model, folder, torch.randint(50257, (1, 64)), max_new_tokens=64, min_new_tokens=64)
+
+
+def generation(model, folder, ids, **options):
+    model.eval()
+    write_inputs(folder, ids=ids)
+
+    @torch.inference_mode()
+    def run():
+        out = model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, pad_token_id=0, **options)
+        new = out[0] if model.config.is_encoder_decoder else out[0, ids.shape[1] :]
+        return float(new.sum())
+
+    return run
+
+
+def t5(folder):
+    from transformers import T5Config, T5ForConditionalGeneration
+
+    model = spread(T5ForConditionalGeneration(T5Config(vocab_size=32128, d_model=512, d_kv=64, d_ff=2048, num_layers=6, num_heads=8, decoder_start_token_id=0)))
+    model.save_pretrained(folder)
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    return generation(model, folder, torch.randint(2, 32128, (1, 32)), num_beams=4, max_new_tokens=48, min_new_tokens=48, eos_token_id=None)
+
+
+def bert(folder):
+    from transformers import BertConfig, BertModel
+
+    model = BertModel(BertConfig(), add_pooling_layer=False).eval()
+    model.save_pretrained(folder)
+    lengths = torch.randint(26, 129, (16,))
+    lengths[0] = 128
+    ids = torch.randint(1000, 30000, (16, 128))
+    mask = (torch.arange(128) < lengths[:, None]).long()
+    write_inputs(folder, ids=ids * mask, lengths=lengths)
+
+    @torch.inference_mode()
+    def run():
+        return model(ids * mask, attention_mask=mask).last_hidden_state[mask.bool()].abs().sum().item()
+
+    return run
+
+
+def minilm(folder, source, text):
+    """A thousand lines of unequal length, 32 at a time as they come: what one writes first."""
+    from transformers import AutoModel, AutoTokenizer
+
+    for file in pathlib.Path(source).iterdir():
+        (folder / file.name).symlink_to(file.resolve())
+    words = pathlib.Path(text).read_text(encoding="utf-8").split()
+    generator = torch.Generator().manual_seed(1)
+    texts, at = [], 0
+    for count in torch.randint(4, 60, (1000,), generator=generator).tolist():
+        texts.append(" ".join(words[at : at + count]))
+        at += count
+    (folder / "texts.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
+
+    @torch.inference_mode()
+    def run():
+        total = 0.0
+        for first in range(0, len(texts), 32):
+            batch = tokenizer(texts[first : first + 32], padding=True, truncation=True, max_length=128, return_tensors="pt")
+            hidden, mask = model(**batch).last_hidden_state, batch["attention_mask"].unsqueeze(-1)
+            total += F.normalize((hidden * mask).sum(1) / mask.sum(1)).abs().sum().item()
+        return total
+
+    return run
+
+
+def make(case, folder, rest):
+    if case.startswith("demo"):
+        return demo(case)
+    if case.startswith("gpt2"):
+        return gpt2(case, folder)
+    return {"t5-small-beams": t5, "bert-base-padded": bert, "minilm-encode": minilm}[case](folder, *rest)
+
+
+if __name__ == "__main__":
+    case, threads, folder, *rest = sys.argv[1:]
+    torch.set_num_threads(int(threads))
+    torch.manual_seed(1)
+    work = make(case, pathlib.Path(folder), rest)
+    print("ready", flush=True)
+    for _ in sys.stdin:
+        begin = time.perf_counter()
+        answer = work()
+        print(time.perf_counter() - begin, answer, flush=True)
