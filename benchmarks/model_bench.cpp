@@ -43,7 +43,7 @@ Gpt2 demo_model() {
 // One step: forward, backward, clipping, AdamW. `next` gives the tokens, one more than the model reads.
 Work training(Model model, std::function<Tensor()> next) {
   model->train();
-  auto optimizer = std::make_shared<AdamW>(distinct_parameters(*model), {});
+  auto optimizer = std::make_shared<AdamW>(distinct_parameters(*model), OptimOptions{});
   return [=] {
     const Tensor tokens = next();
     optimizer->zero_grad();
