@@ -3,14 +3,17 @@
 
     tools/check_headers.py [BUILD_DIR]      (default build/release, which must be configured)
 
-A header gets the flags of its own source or room, so that one without LibTorch cannot include it by accident.
+A header gets the flags of its own source or room, so that one without LibTorch cannot include it by accident. A header of
+LibTorch that takes ten seconds and that a header includes anyway, through others of ours, is read precompiled.
 """
 import concurrent.futures
+import hashlib
 import json
 import os
 import pathlib
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 
@@ -43,6 +46,39 @@ def sources_of(entry):
     return [path]
 
 
+# The dear ones, dearest first, and how to tell that a header of ours reads them.
+DEAR = (("torch/nn/module.h", re.compile(r"torch/nn/")), ("ATen/core/Tensor.h", re.compile(r"ATen/|torch/")))
+
+
+class Includes:
+    """What a header of ours reads of others' headers, through all of ours."""
+
+    def __init__(self, *folders):
+        self.folders, self.known = folders, {}
+
+    def foreign(self, name):
+        if name not in self.known:
+            self.known[name] = set()
+            text = next((folder / name for folder in self.folders if (folder / name).is_file())).read_text(encoding="utf-8")
+            self.known[name] |= set(re.findall(r"#include <(.+?)>", text))
+            for ours in re.findall(r'#include "(.+?)"', text):
+                self.known[name] |= self.foreign(ours)
+        return self.known[name]
+
+    def dear(self, name):
+        return next((header for header, sign in DEAR if any(sign.match(text) for text in self.foreign(name))), None)
+
+
+def precompiled(build, header, flags):
+    """The folder whose `dear.h` is the precompiled header for these flags; made at the first call."""
+    folder = build / "headers" / hashlib.sha256(" ".join([header, *flags]).encode()).hexdigest()[:16]
+    if not (folder / "dear.h.gch").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "dear.h").write_text(f"#include <{header}>\n", encoding="utf-8")
+        subprocess.run([*flags, "-x", "c++-header", folder / "dear.h", "-o", folder / "dear.h.gch"], cwd=build, check=True)
+    return folder
+
+
 def header_checks(build):
     """[(header's name, command, source to feed on standard input)] for all headers, written and generated."""
     with open(build / "compile_commands.json", encoding="utf-8") as file:
@@ -59,14 +95,17 @@ def header_checks(build):
                     library = flags
     if library is None:
         raise SystemExit(f"check_headers: {build} compiles no source of fovea/; run tools/build first")
-    checks = []
+    checks, includes = [], Includes(ROOT, build / "generated")
+    shutil.rmtree(build / "headers", ignore_errors=True)
     for base in (ROOT, build / "generated"):
         for path in sorted(base.glob("fovea/**/*.h")):
             name = path.relative_to(base)
             flags = flags_for.get(name.with_suffix("")) or flags_for.get(name.parts[1], library)
             # Included twice: a missing include guard shows too.
             source = f'#include "{name}"\n#include "{name}"\n'
-            checks.append((str(name), [*flags, f"-I{base}", "-fsyntax-only", "-x", "c++", "-"], source))
+            dear = includes.dear(str(name))
+            first = ["-include", str(precompiled(build, dear, flags) / "dear.h")] if dear else []
+            checks.append((str(name), [*flags, *first, f"-I{base}", "-fsyntax-only", "-x", "c++", "-"], source))
     return checks
 
 
