@@ -77,8 +77,9 @@ class Workshop:
             target.write_bytes(data if isinstance(data, bytes) else data.encode())
 
     def tool(self, name, lines):
-        """A program in the place of a package manager; $calls is the file that counts its calls."""
-        (self.bin / name).write_text(f"#!/bin/sh\ncalls={self.folder}/calls\npool={self.folder}/pool\necho \"{name} $*\" >> $calls\n{lines}\n")
+        """A program in the place of a package manager; $pool is where it finds packages, calls() what it was asked."""
+        head = f"#!/bin/sh\npool={self.folder}/pool\necho \"{name} $*\" >> {self.folder}/calls\n"
+        (self.bin / name).write_text(f"{head}{lines}\n")
         (self.bin / name).chmod(0o755)
 
     def calls(self):

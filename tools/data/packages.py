@@ -65,11 +65,10 @@ def debian_packages(*names):
 
 def first_debian_package(*names):
     """The first of the names that is here or that Debian's lists know; the first of all where none is."""
-    for known in (lambda name: (PACKAGES / name / "VERSION").exists(), lambda name: not _run(["apt-cache", "show", name]).returncode):
-        for name in names:
-            if shutil.which("apt-cache") and known(name):
-                return name
-    return names[0]
+    here = [name for name in names if (PACKAGES / name / "VERSION").exists()]
+    if not here and shutil.which("apt-cache"):
+        here = [name for name in names if _run(["apt-cache", "show", name]).returncode == 0]
+    return (here or names)[0]
 
 
 def _unpack_debian(archive):
