@@ -91,7 +91,7 @@ def header_checks(build):
                 name = source.relative_to(ROOT)
                 flags_for[name.with_suffix("")] = flags
                 flags_for.setdefault(name.parts[1], flags)
-                if library is None or len(flags) > len(library):  # the most flags: those with LibTorch
+                if library is None or any("torch" in flag for flag in flags):  # of a room that may read all others
                     library = flags
     if library is None:
         raise SystemExit(f"check_headers: {build} compiles no source of fovea/; run tools/build first")

@@ -31,6 +31,10 @@ Probe Probe::on(std::string pattern, Listener listener) {
   return Probe(std::move(entry));
 }
 
+bool Probe::listening() {
+  return std::any_of(listeners.begin(), listeners.end(), [](const auto& weak) { return !weak.expired(); });
+}
+
 bool Probe::wants(std::string_view leaf) {
   if (listeners.empty()) return false;
   std::erase_if(listeners, [](const auto& weak) { return weak.expired(); });
@@ -51,7 +55,9 @@ void Probe::emit(std::string_view leaf, const at::Tensor& value) {
   }
 }
 
-ProbeScope::ProbeScope(const char* name, int64_t index) : name_(name), index_(index), outer_(innermost) { innermost = this; }
+ProbeScope::ProbeScope(const char* name, int64_t index) : name_(name), index_(index), outer_(innermost) {
+  innermost = this;
+}
 ProbeScope::~ProbeScope() { innermost = outer_; }
 
 std::string ProbeScope::path(std::string_view leaf) {

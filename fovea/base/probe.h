@@ -31,6 +31,7 @@ class Probe {
 
   // True when a listener wants "<current scope>.<leaf>": ask before computing what only a probe needs.
   static bool wants(std::string_view leaf);
+  static bool listening();  // someone wants something, on this thread
   static void emit(std::string_view leaf, const at::Tensor& value);
 
  private:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fovea/blocks/stack.h"
 
+#include <ATen/Functions.h>
 #include <torch/nn/modules/container/modulelist.h>
 
 #include "fovea/base/check.h"
@@ -8,6 +9,7 @@
 #include "fovea/base/size.h"
 #include "fovea/layers/dropout.h"
 #include "fovea/masks/causal.h"
+#include "fovea/masks/document.h"
 #include "fovea/masks/padding.h"
 #include "fovea/masks/sliding_window.h"
 
@@ -32,6 +34,25 @@ Tensor either(const Tensor& given, const DecoderState* state, Tensor DecoderStat
 Mask padding_mask(const Tensor& start, const Tensor& lengths) {
   if (start.defined()) return lengths.defined() ? masks::padding(start, lengths) : masks::padding_left(start);
   return lengths.defined() ? masks::padding(lengths) : Mask();
+}
+
+// The real tokens of all rows as one row, one text behind the other: nothing is computed for padding.
+struct RealTokens {
+  Tensor places;     // [N] in B · T
+  Tensor texts;      // [1, N] the row each comes from
+  Tensor positions;  // [1, N]
+};
+
+RealTokens real_tokens(const Tensor& start, const Tensor& lengths, const Positions& positions, int64_t B, int64_t T) {
+  const Tensor slot = at::arange(T).expand({B, T});
+  const Tensor first = start.defined() ? start.unsqueeze(1) : at::zeros({B, 1}, at::kLong);
+  const Tensor end = lengths.defined() ? first + lengths.unsqueeze(1) : at::full({B, 1}, T, at::kLong);
+  RealTokens out;
+  out.places = ((slot >= first) & (slot < end)).flatten().nonzero().squeeze(1);
+  out.texts = out.places.floor_divide(T).unsqueeze(0);
+  const Tensor ids = positions.ids.defined() ? positions.ids.expand({B, T}) : slot + positions.begin();
+  out.positions = ids.flatten().index_select(0, out.places).unsqueeze(0);
+  return out;
 }
 
 void fit_caches(DecoderState& state, size_t layers, bool cross) {
@@ -87,11 +108,7 @@ BlockInput StackImpl::block_input(const Tensor& x, const StackInput& in) const {
                  .score = in.score,
                  .memory = either(in.memory, in.state, &DecoderState::memory),
                  .memory_mask = in.memory_mask};
-  if (options_.window > 0) {
-    out.mask = out.mask & masks::sliding_window(options_.window);
-  } else if (options_.causal && T > 1) {  // a single newest token sees all keys before it anyway
-    out.mask = out.mask & masks::causal();
-  }
+  out.mask = out.mask & order(T);
   out.mask = out.mask & padding_mask(start, in.lengths);
   if (memory_lengths.defined()) out.memory_mask = out.memory_mask & masks::padding(memory_lengths);
   if (in.positions.defined()) {
@@ -102,15 +119,41 @@ BlockInput StackImpl::block_input(const Tensor& x, const StackInput& in) const {
   return out;
 }
 
+Mask StackImpl::order(int64_t T) const {
+  if (options_.window > 0) return masks::sliding_window(options_.window);
+  return options_.causal && T > 1 ? masks::causal() : Mask();  // a single newest token sees all keys before it anyway
+}
+
+bool StackImpl::may_skip_padding(const Tensor& x, const StackInput& in) const {
+  // Only the kernels skip what one text may not see of another.
+  const bool fused = x.device().is_cpu() && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16);
+  return fused && options_.block.attention.variant == "softmax" && in.state == nullptr && !in.memory.defined() &&
+         in.mask.is_full() && in.score.is_empty() && (in.start.defined() || in.lengths.defined()) &&
+         !Probe::listening();
+}
+
 Tensor StackImpl::forward(const Tensor& x, const StackInput& in) const {
   FOVEA_CHECK_KIND(ErrorKind::kArgument, x.dim() == 3 && x.size(2) == options_.block.attention.width, "stack: x is ",
                    x.sizes(), ", wanted [B, T, C] with C = ", options_.block.attention.width);
-  const int64_t T = x.size(1), past = in.state != nullptr ? in.state->length() : 0;
+  const int64_t B = x.size(0), past = in.state != nullptr ? in.state->length() : 0;
+  int64_t T = x.size(1);
   BlockInput shared = block_input(x, in);
+  ResidualStream y{embed(x, shared.positions), {}};
+  RealTokens real;
+  if (may_skip_padding(x, in)) {
+    real = real_tokens(in.start, in.lengths, shared.positions, B, T);
+    const int64_t count = real.places.size(0);
+    if (count == 0 || count * 10 > B * T * 9) {
+      real = {};  // not worth two copies
+    } else {
+      T = count;
+      y.stream = y.stream.flatten(0, 1).index_select(0, real.places).unsqueeze(0);  // [1, N, C]
+      shared = {.mask = order(T) & masks::document(real.texts), .positions = real.positions};
+    }
+  }
   const PositionPass pass = position->prepare(shared.positions, T, past + T, x.options());
   shared.position = &pass;
   if (in.state != nullptr) fit_caches(*in.state, layers.size(), options_.block.cross_attention);
-  ResidualStream y{embed(x, shared.positions), {}};
   for (size_t i = 0; i < layers.size(); ++i) {
     const ProbeScope scope("layers", int64_t(i));
     if (in.state != nullptr) {
@@ -127,6 +170,10 @@ Tensor StackImpl::forward(const Tensor& x, const StackInput& in) const {
     out = y.added.defined() ? final_norm->forward(y.stream, y.added, last.dropout()).normed
                             : final_norm->forward(y.stream);
   }
+  if (real.places.defined())  // [1, N, C] -> [B, T, C], zeros where padding is
+    out = at::zeros({B * x.size(1), x.size(2)}, out.options().requires_grad(false))
+              .index_copy(0, real.places, out.squeeze(0))
+              .view(x.sizes());
   return drop(out, options_.final_dropout, is_training());
 }
 

@@ -44,7 +44,8 @@ struct StackInput {
 class StackImpl : public torch::nn::Module {
  public:
   explicit StackImpl(StackOptions options);
-  // x [B, T, C], embedded tokens -> [B, T, C]. With a state, T new tokens are appended to its caches. Probes see
+  // x [B, T, C], embedded tokens -> [B, T, C]; what stands in padding is unspecified, and where much is padding, not
+  // computed. With a state, T new tokens are appended to its caches. Probes see
   // "layers.<i>.…" as in Block.
   Tensor forward(const Tensor& x, const StackInput& in = {}) const;
   int64_t max_positions() const { return position->max_positions(); }
@@ -57,6 +58,8 @@ class StackImpl : public torch::nn::Module {
  private:
   Tensor embed(const Tensor& x, const Positions& positions) const;
   BlockInput block_input(const Tensor& x, const StackInput& in) const;
+  Mask order(int64_t T) const;  // which tokens a token may see for its place alone
+  bool may_skip_padding(const Tensor& x, const StackInput& in) const;
 
   StackOptions options_;
 };
