@@ -21,6 +21,8 @@ const std::map<std::string, NormalizerReader> kNormalizers = {
     {"NFD", read_nfd},
     {"NFKC", read_nfkc},
     {"NFKD", read_nfkd},
+    {"Nmt", read_nmt},
+    {"Precompiled", read_precompiled},
     {"Prepend", read_prepend},
     {"Replace", read_replace},
     {"Sequence", read_normalizer_sequence},
@@ -30,13 +32,20 @@ const std::map<std::string, NormalizerReader> kNormalizers = {
 
 const std::map<std::string, ModelReader> kModels = {
     {"BPE", read_bpe},
+    {"Unigram", read_unigram},
     {"WordPiece", read_wordpiece},
 };
 
 const std::map<std::string, PreTokenizerReader> kPreTokenizers = {
-    {"BertPreTokenizer", read_bert_splitter}, {"ByteLevel", read_byte_level_splitter},    {"Digits", read_digits},
-    {"Punctuation", read_punctuation},        {"Sequence", read_splitter_sequence},       {"Split", read_split},
-    {"Whitespace", read_whitespace},          {"WhitespaceSplit", read_whitespace_split},
+    {"BertPreTokenizer", read_bert_splitter},
+    {"ByteLevel", read_byte_level_splitter},
+    {"Digits", read_digits},
+    {"Metaspace", read_metaspace_splitter},
+    {"Punctuation", read_punctuation},
+    {"Sequence", read_splitter_sequence},
+    {"Split", read_split},
+    {"Whitespace", read_whitespace},
+    {"WhitespaceSplit", read_whitespace_split},
 };
 
 const std::map<std::string, PostProcessorReader> kPostProcessors = {
@@ -48,8 +57,9 @@ const std::map<std::string, PostProcessorReader> kPostProcessors = {
 const std::map<std::string, DecoderReader> kDecoders = {
     {"BPEDecoder", read_bpe_decoder},       {"ByteFallback", read_byte_fallback},
     {"ByteLevel", read_byte_level_decoder}, {"Fuse", read_fuse},
-    {"Replace", read_replace_decoder},      {"Sequence", read_decoder_sequence},
-    {"Strip", read_strip_decoder},          {"WordPiece", read_wordpiece_decoder},
+    {"Metaspace", read_metaspace_decoder},  {"Replace", read_replace_decoder},
+    {"Sequence", read_decoder_sequence},    {"Strip", read_strip_decoder},
+    {"WordPiece", read_wordpiece_decoder},
 };
 
 template <class Reader>
@@ -87,8 +97,10 @@ std::unique_ptr<Model> read_model(TokenizerFile& file, bool byte_level) {
   const auto section = file.top.find("model");
   FOVEA_CHECK_INPUT(section != file.top.end(), file.source, ": \"model\" is missing");
   Fields fields(*section, where);
-  // Files of the first versions name no type; then only BPE has merges.
-  const std::string type = fields.string("type", file.tables.merges.empty() ? "" : "BPE");
+  // Files of the first versions name no type; then only BPE has merges, and only Unigram scores.
+  const std::string type = fields.string("type", file.tables.scored           ? "Unigram"
+                                                 : file.tables.merges.empty() ? ""
+                                                                              : "BPE");
   FOVEA_CHECK_INPUT(!type.empty(), where, ": \"type\" is missing");
   auto model = find(kModels, "model", type, where)(fields, file.tables, byte_level);
   fields.finish();

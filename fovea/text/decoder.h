@@ -39,6 +39,7 @@ std::unique_ptr<Decoder> read_replace_decoder(Fields& fields);
 std::unique_ptr<Decoder> read_byte_fallback(Fields& fields);
 std::unique_ptr<Decoder> read_strip_decoder(Fields& fields);
 std::unique_ptr<Decoder> read_bpe_decoder(Fields& fields);
+std::unique_ptr<Decoder> read_metaspace_decoder(Fields& fields);
 std::unique_ptr<Decoder> read_wordpiece_decoder(Fields& fields);
 std::unique_ptr<Decoder> read_decoder_sequence(Fields& fields);
 

@@ -13,7 +13,7 @@ namespace fovea::text {
 // Consecutive tokens: ids, and how many bytes of the word each covers. Points into the workspace.
 struct TokenRun {
   const uint32_t* ids = nullptr;
-  const uint32_t* sizes = nullptr;
+  const uint32_t* sizes = nullptr;  // 0: the same bytes as the token before
   size_t count = 0;
 };
 
@@ -36,6 +36,8 @@ class Model {
   virtual size_t size() const = 0;     // tokens
   virtual int64_t end_id() const = 0;  // one past the largest id
   virtual std::string unknown_token() const { return {}; }
+  // Whether tokens of this id are spelled as the text spells them, not as the vocabulary does.
+  virtual bool spelled_by_text(int64_t /*id*/) const { return false; }
 
   // Appends the model's section of tokenizer.json, an object.
   virtual void write_json(std::string& out) const = 0;

@@ -35,6 +35,8 @@ std::unique_ptr<Normalizer> read_lowercase(Fields& fields);
 std::unique_ptr<Normalizer> read_bert_normalizer(Fields& fields);
 std::unique_ptr<Normalizer> read_strip(Fields& fields);
 std::unique_ptr<Normalizer> read_strip_accents(Fields& fields);
+std::unique_ptr<Normalizer> read_nmt(Fields& fields);
+std::unique_ptr<Normalizer> read_precompiled(Fields& fields);
 std::unique_ptr<Normalizer> read_prepend(Fields& fields);
 std::unique_ptr<Normalizer> read_replace(Fields& fields);
 std::unique_ptr<Normalizer> read_normalizer_sequence(Fields& fields);

@@ -34,17 +34,37 @@ class Strip : public Normalizer {
   bool left_, right_;
 };
 
+// Where the characters of a kind are.
+template <class IsMatch>
+std::vector<Piece::Range> places_of(const std::string& text, const IsMatch& is_match) {
+  std::vector<Piece::Range> places;
+  for (const char *p = text.data(), *end = p + text.size(); p < end;) {
+    const auto begin = static_cast<size_t>(p - text.data());
+    if (is_match(next_character(p))) places.push_back({begin, static_cast<size_t>(p - text.data())});
+  }
+  return places;
+}
+
 class StripAccents : public Normalizer {
  public:
+  void apply(AlignedText& text) const override { text.replace(places_of(text.text(), is_mark), ""); }
+};
+
+// What sentencepiece's rules "nmt_…" do to controls and blanks beside Unicode's forms.
+class Nmt : public Normalizer {
+ public:
   void apply(AlignedText& text) const override {
-    std::vector<Piece::Range> marks;
-    const std::string& old = text.text();
-    for (const char *p = old.data(), *end = p + old.size(); p < end;) {
-      const auto begin = static_cast<size_t>(p - old.data());
-      const bool mark = is_mark(next_character(p));
-      if (mark) marks.push_back({begin, static_cast<size_t>(p - old.data())});
-    }
-    text.replace(marks, "");
+    text.replace(places_of(text.text(), is_removed), "");
+    text.replace(places_of(text.text(), is_blank), " ");
+  }
+
+ private:
+  static bool is_removed(char32_t c) {
+    return (c >= 1 && c <= 8) || c == 0xB || (c >= 0xE && c <= 0x1F) || c == 0x7F || c == 0x8F || c == 0x9F;
+  }
+  static bool is_blank(char32_t c) {
+    return c == 9 || c == 0xA || c == 0xC || c == 0xD || c == 0x1680 || (c >= 0x200B && c <= 0x200F) || c == 0x2028 ||
+           c == 0x2029 || c == 0x2581 || c == 0xFEFF || c == 0xFFFD;
   }
 };
 
@@ -114,6 +134,8 @@ std::unique_ptr<Normalizer> read_strip(Fields& fields) {
 }
 
 std::unique_ptr<Normalizer> read_strip_accents(Fields&) { return std::make_unique<StripAccents>(); }
+
+std::unique_ptr<Normalizer> read_nmt(Fields&) { return std::make_unique<Nmt>(); }
 
 std::unique_ptr<Normalizer> read_prepend(Fields& fields) { return std::make_unique<Prepend>(fields.string("prepend")); }
 

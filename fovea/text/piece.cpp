@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fovea/text/piece.h"
 
+#include <algorithm>
+
 #include "fovea/base/utf8.h"
 #include "fovea/text/utf8_step.h"
 
@@ -60,6 +62,47 @@ void AlignedText::replace(const std::vector<Piece::Range>& places, std::string_v
   }
   copy(text_.size());
   text_ = std::move(text);
+  spans_ = std::move(spans);
+}
+
+void AlignedText::edit(const std::vector<Edit>& edits) {
+  if (edits.empty()) return;
+  std::string text;
+  std::vector<Span> spans;
+  text.reserve(text_.size());
+  spans.reserve(spans_.size());
+  size_t copied = 0;
+  const auto copy = [&](size_t to) {
+    text.append(text_, copied, to - copied);
+    if (tracked_)
+      spans.insert(spans.end(), spans_.begin() + static_cast<ptrdiff_t>(copied),
+                   spans_.begin() + static_cast<ptrdiff_t>(to));
+  };
+  for (const auto& [place, content] : edits) {
+    copy(place.begin);
+    text.append(content);
+    size_t old = place.begin;
+    for (size_t i = 0; tracked_ && i < content.size();) {
+      const size_t size = character_size(content[i]), next = old + character_size(text_[old]);
+      spans.insert(spans.end(), size, spans_[old]);
+      if (next < place.end) old = next;
+      i += size;
+    }
+    copied = place.end;
+  }
+  copy(text_.size());
+  text_ = std::move(text);
+  spans_ = std::move(spans);
+}
+
+void AlignedText::lag(size_t count) {
+  if (!tracked_) return;
+  std::vector<Span> spans = spans_;
+  const auto step = [&](size_t at) { return at + character_size(text_[at]); };
+  size_t from = 0, to = 0;
+  for (size_t i = 0; i < count && to < text_.size(); ++i) to = step(to);
+  for (; to < text_.size(); to = step(to), from = step(from))
+    std::fill_n(spans.begin() + static_cast<ptrdiff_t>(to), character_size(text_[to]), spans_[from]);
   spans_ = std::move(spans);
 }
 

@@ -66,6 +66,16 @@ class AlignedText {
   // Replaces each place (not empty, ascending) by `content`, which gets the span of the last byte replaced.
   void replace(const std::vector<Piece::Range>& places, std::string_view content);
 
+  // Replaces each edit's place (not empty, ascending) by its content. The characters of the content get the spans of
+  // those in the place one by one; surplus ones that of the last.
+  struct Edit {
+    Piece::Range place;
+    std::string_view content;
+  };
+  void edit(const std::vector<Edit>& edits);
+  // Each character gets the span of the one `count` before it; the first ones keep theirs.
+  void lag(size_t count);
+
   // Puts `content` before the first character, with that character's span. The text must not be empty.
   void prepend(std::string_view content);
   // Puts `content` behind the last character, with that character's span. The text must not be empty.

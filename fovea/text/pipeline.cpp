@@ -59,7 +59,10 @@ class CodePointCounter {
 class Pipeline::Run : public PieceSink {
  public:
   Run(const Pipeline& pipeline, bool detailed)
-      : pipeline_(pipeline), detailed_(detailed), workspace_(pipeline.pool_.take(*pipeline.model)) {}
+      : pipeline_(pipeline),
+        detailed_(detailed),
+        tracked_(detailed || (pipeline.pre_tokenizer != nullptr && pipeline.pre_tokenizer->needs_spans())),
+        workspace_(pipeline.pool_.take(*pipeline.model)) {}
   ~Run() { pipeline_.pool_.give_back(std::move(workspace_)); }
 
   Encoding run(std::string_view text, int64_t type_id) {
@@ -81,15 +84,18 @@ class Pipeline::Run : public PieceSink {
     if (!detailed_) return;
     size_t at = 0;
     for (size_t i = 0; i < tokens.count; ++i) {
-      spans_.push_back(word.span(at, at + tokens.sizes[i]));
-      at += tokens.sizes[i];
+      const size_t size = tokens.sizes[i];
+      spans_.push_back(size > 0 ? word.span(at, at + size) : spans_.back());
+      if (pipeline_.model->spelled_by_text(tokens.ids[i]))
+        spellings_.emplace_back(spans_.size() - 1, word.text.substr(at, size));
+      at += size;
     }
   }
 
  private:
   void normalize(const Piece& piece) {
     if (pipeline_.normalizer == nullptr) return cut(piece);
-    AlignedText text(piece, detailed_);
+    AlignedText text(piece, tracked_);
     pipeline_.normalizer->apply(text);
     if (!text.text().empty()) cut(text.piece());
   }
@@ -103,7 +109,7 @@ class Pipeline::Run : public PieceSink {
 
   void split(const Piece& piece) {
     if (pipeline_.pre_tokenizer == nullptr) return take(piece);
-    pipeline_.pre_tokenizer->split(piece, detailed_, *this);
+    pipeline_.pre_tokenizer->split(piece, tracked_, *this);
   }
 
   void add(const AddedToken& token, const Piece& piece) {
@@ -129,11 +135,11 @@ class Pipeline::Run : public PieceSink {
   }
 
   const Pipeline& pipeline_;
-  bool detailed_;
+  bool detailed_, tracked_;
   std::unique_ptr<Model::Workspace> workspace_;
   Encoding out_;
   std::vector<Span> spans_;
-  std::vector<std::pair<size_t, std::string>> spellings_;  // added tokens are spelled as the text spells them
+  std::vector<std::pair<size_t, std::string>> spellings_;  // where not by the vocabulary: added tokens and the like
 };
 
 Encoding Pipeline::encode(std::string_view text, int64_t type_id, bool detailed) const {

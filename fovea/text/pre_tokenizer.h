@@ -15,10 +15,13 @@ namespace fovea::text {
 class PreTokenizer {
  public:
   virtual ~PreTokenizer() = default;
-  // Hands the words of `piece`, none of them empty, to `next` in order. `tracked`: spans will be asked for.
+  // Hands the words of `piece`, none of them empty, to `next` in order. `tracked`: spans will be asked for, so `piece`
+  // has them.
   virtual void split(const Piece& piece, bool tracked, PieceSink& next) const = 0;
   // Whether the model is to read the words as bytes in GPT-2's alphabet. Nothing can follow such a stage.
   virtual bool byte_level() const { return false; }
+  // Whether it looks at spans: they are then there whatever `tracked` says.
+  virtual bool needs_spans() const { return false; }
 };
 
 using PreTokenizerReader = std::unique_ptr<PreTokenizer> (*)(Fields& fields);
@@ -43,6 +46,7 @@ std::unique_ptr<PreTokenizer> read_whitespace(Fields& fields);
 std::unique_ptr<PreTokenizer> read_whitespace_split(Fields& fields);
 std::unique_ptr<PreTokenizer> read_digits(Fields& fields);
 std::unique_ptr<PreTokenizer> read_punctuation(Fields& fields);
+std::unique_ptr<PreTokenizer> read_metaspace_splitter(Fields& fields);
 std::unique_ptr<PreTokenizer> read_bert_splitter(Fields& fields);
 
 }  // namespace fovea::text

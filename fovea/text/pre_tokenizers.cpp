@@ -1,5 +1,6 @@
 // The pre-tokenizers that need no pattern: ByteLevel, Sequence, and those that look at one character.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -40,6 +41,9 @@ class SplitterSequence : public PreTokenizer {
   explicit SplitterSequence(std::vector<std::unique_ptr<PreTokenizer>> stages) : stages_(std::move(stages)) {}
   void split(const Piece& piece, bool tracked, PieceSink& next) const override { run(0, piece, tracked, next); }
   bool byte_level() const override { return !stages_.empty() && stages_.back()->byte_level(); }
+  bool needs_spans() const override {
+    return std::any_of(stages_.begin(), stages_.end(), [](const auto& stage) { return stage->needs_spans(); });
+  }
 
  private:
   struct Link : PieceSink {

@@ -19,11 +19,15 @@ class Builder : public nlohmann::json_sax<json> {
 
   bool null() override { return value(nullptr); }
   bool boolean(bool v) override { return value(v); }
-  bool number_integer(number_integer_t v) override { return mode_ == kVocab ? vocab_id(v) : value(v); }
+  bool number_integer(number_integer_t v) override {
+    if (mode_ == kScored) return score(static_cast<double>(v));
+    return mode_ == kVocab ? vocab_id(v) : value(v);
+  }
   bool number_unsigned(number_unsigned_t v) override {
+    if (mode_ == kScored) return score(static_cast<double>(v));
     return mode_ == kVocab ? vocab_id(static_cast<int64_t>(std::min<number_unsigned_t>(v, INT64_MAX))) : value(v);
   }
-  bool number_float(number_float_t v, const string_t&) override { return value(v); }
+  bool number_float(number_float_t v, const string_t&) override { return mode_ == kScored ? score(v) : value(v); }
   bool binary(binary_t&) override { return false; }  // not in JSON text
 
   bool string(string_t& v) override {
@@ -33,6 +37,10 @@ class Builder : public nlohmann::json_sax<json> {
     }
     if (mode_ == kMergePair) {
       FOVEA_CHECK_INPUT(pair_.size() < 2, where("model.merges"), ": a merge of more than two tokens");
+      pair_.push_back(std::move(v));
+      return true;
+    }
+    if (mode_ == kScored && pair_.empty()) {
       pair_.push_back(std::move(v));
       return true;
     }
@@ -59,6 +67,12 @@ class Builder : public nlohmann::json_sax<json> {
   bool start_array(size_t) override {
     if (mode_ == kDocument && in_model("merges")) return enter(kMerges);
     if (mode_ == kMerges) return enter(kMergePair);
+    if (mode_ == kDocument && in_model("vocab")) {
+      FOVEA_CHECK_INPUT(file_.tables.vocab.empty(), where("model.vocab"), ": is given twice");
+      file_.tables.scored = true;
+      return enter(kScoredList);
+    }
+    if (mode_ == kScoredList) return enter(kScored);
     return open(json::array());
   }
   bool end_array() override {
@@ -68,18 +82,36 @@ class Builder : public nlohmann::json_sax<json> {
       pair_.clear();
       return enter(kMerges);
     }
-    return mode_ == kMerges ? enter(kDocument) : close();
+    if (mode_ == kScored) {
+      const size_t count = file_.tables.vocab.size();
+      FOVEA_CHECK_INPUT(pair_.size() == 1 && file_.tables.scores.size() == count + 1, where("model.vocab"), ": entry ",
+                        count, " has no ", pair_.empty() ? "token" : "score");
+      file_.tables.vocab.emplace_back(std::move(pair_[0]), static_cast<int64_t>(count));
+      pair_.clear();
+      return enter(kScoredList);
+    }
+    return mode_ == kMerges || mode_ == kScoredList ? enter(kDocument) : close();
   }
 
   bool parse_error(size_t, const std::string&, const nlohmann::detail::exception& error) override {
     // "[json.exception…] parse error at line 1, column 2: …" without the library's name.
     std::string what = error.what();
-    if (const size_t at = what.find("parse error"); at != std::string::npos) what = what.substr(at);
+    if (const size_t at = what.find("] "); what.starts_with('[') && at != std::string::npos) what = what.substr(at + 2);
     throw Error(ErrorKind::kInput, file_.source + ": " + what);
   }
 
  private:
-  enum Mode { kDocument, kVocab, kMerges, kMergePair };
+  enum Mode { kDocument, kVocab, kScoredList, kScored, kMerges, kMergePair };
+
+  struct Table {
+    const char *name, *wanted;
+  };
+  static constexpr Table kTables[] = {{"", ""},
+                                      {"model.vocab", "ids"},
+                                      {"model.vocab", "pairs of a token and a score"},
+                                      {"model.vocab", "a token and a score"},
+                                      {"model.merges", "pairs of tokens"},
+                                      {"model.merges", "pairs of tokens"}};  // by Mode
 
   std::string where(std::string_view section) const { return file_.source + ": " + std::string(section); }
   bool enter(Mode mode) {
@@ -95,10 +127,17 @@ class Builder : public nlohmann::json_sax<json> {
     file_.tables.vocab.emplace_back(std::move(token_), id);
     return true;
   }
+  bool score(double v) {
+    auto& [vocab, scored, scores, merges] = file_.tables;
+    FOVEA_CHECK_INPUT(pair_.size() == 1 && scores.size() == vocab.size(), where("model.vocab"), ": entry ",
+                      vocab.size(), " is not a token and one score");
+    scores.push_back(v);
+    return true;
+  }
 
   json* place(json&& v) {
-    FOVEA_CHECK_INPUT(mode_ == kDocument, where(mode_ == kVocab ? "model.vocab" : "model.merges"), ": wanted ",
-                      mode_ == kVocab ? "ids" : "pairs of tokens", ", got ", v.type_name());
+    FOVEA_CHECK_INPUT(mode_ == kDocument, where(kTables[mode_].name), ": wanted ", kTables[mode_].wanted, ", got ",
+                      v.type_name());
     if (stack_.empty()) {
       file_.top = std::move(v);
       return &file_.top;
@@ -152,6 +191,7 @@ TokenizerFile parse_tokenizer_file(std::string_view text, std::string_view sourc
 }
 
 std::unique_ptr<Model> read_bpe(Fields& fields, ModelTables& tables, bool byte_level) {
+  FOVEA_CHECK_INPUT(!tables.scored, fields.where("vocab"), ": wanted an object of tokens and ids, got a list");
   BpeOptions options;
   options.unknown_token = fields.string("unk_token", "");
   options.continuing_prefix = fields.string("continuing_subword_prefix", "");

@@ -19,6 +19,10 @@ namespace fovea::text {
 
 struct ModelTables {
   std::vector<std::pair<std::string, int64_t>> vocab;
+  // The vocabulary was a list of tokens with scores (Unigram), not an object of tokens and ids; then vocab has their
+  // places in it.
+  bool scored = false;
+  std::vector<double> scores;
   std::vector<std::pair<std::string, std::string>> merges;
 };
 
@@ -49,6 +53,7 @@ nlohmann::json byte_level_json(bool add_prefix_space = false);
 
 // The readers that components.cpp lists.
 std::unique_ptr<Model> read_bpe(Fields& fields, ModelTables& tables, bool byte_level);
+std::unique_ptr<Model> read_unigram(Fields& fields, ModelTables& tables, bool byte_level);
 std::unique_ptr<Model> read_wordpiece(Fields& fields, ModelTables& tables, bool byte_level);
 
 }  // namespace fovea::text

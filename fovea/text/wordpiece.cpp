@@ -88,6 +88,7 @@ void WordPiece::write_json(std::string& out) const {
 std::unique_ptr<Model> read_wordpiece(Fields& fields, ModelTables& tables, bool byte_level) {
   FOVEA_CHECK_INPUT(!byte_level, fields.where(), ": WordPiece behind ByteLevel is not supported");
   FOVEA_CHECK_INPUT(tables.merges.empty(), fields.where(), ": WordPiece has no merges");
+  FOVEA_CHECK_INPUT(!tables.scored, fields.where("vocab"), ": wanted an object of tokens and ids, got a list");
   WordPieceOptions options;
   options.unknown_token = fields.string("unk_token");
   options.continuing_prefix = fields.string("continuing_subword_prefix");

@@ -56,15 +56,31 @@ constexpr const char* kSuffixed = R"({"pre_tokenizer": {"type": "WhitespaceSplit
  "vocab": {"?": 0, "a": 1, "@a": 2,
  "@a</w>": 3, "aa": 4, "a</w>": 5, "g": 6, "@o": 7, "@d</w>": 8}, "merges": ["a @a"]}})";
 
+// The compiled rules: A to x, B to nothing, C to yz.
+constexpr const char* kUnigram = R"({"added_tokens": [{"id": 1, "content": "</s>", "single_word": false,
+ "lstrip": false, "rstrip": true, "normalized": false, "special": true}],
+"normalizer": {"type": "Sequence", "normalizers": [{"type": "Nmt"}, {"type": "Precompiled", "precompiled_charsmap":
+ "IAAAAAAAAQBBFQAAQh0AAEMVAAAAAACAAgAAgAMAAIAAAAAAeAAAeXoA"}]},
+"pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, {"type": "Metaspace",
+ "replacement": "▁", "prepend_scheme": "first", "split": true}]},
+"post_processor": {"type": "TemplateProcessing",
+ "single": [{"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "</s>", "type_id": 0}}],
+ "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+ "special_tokens": {"</s>": {"id": "</s>", "ids": [1], "tokens": ["</s>"]}}},
+"decoder": {"type": "Metaspace", "replacement": "▁", "add_prefix_space": true},
+"model": {"type": "Unigram", "unk_id": 2, "byte_fallback": true, "vocab": [["<pad>", 0], ["</s>", 0.0], ["<unk>", 0],
+ ["▁the", -2.5], ["▁", -3.0], ["in", -3.25], ["n", -4], ["ing", -4.5], ["▁God", -5e0], ["aaa", -6], ["a", -9.75],
+ ["<0xC3>", -12], ["<0x89>", -12], ["x", -7]]}})";
+
 }  // namespace
 
 Target make_target() {
   const char* text = "In the beginning God created the heaven and the earth.";
   return {.corpus = {train_characters(text).to_json(),
                      train_bpe({text}, {.vocab_size = 280, .special_tokens = {"<|endoftext|>"}}).to_json(), kBert,
-                     kPieces, kSuffixed},
+                     kPieces, kSuffixed, kUnigram},
           .words = {"(a*)*", "(a|a)*b", "(?=", "{1000}", "{0,9}", "\\\\p{L}", "[^", "*", "+", "?", "|",
-                    "\"type\": \"Sequence\"", "\"ByteLevel\"", "\"Metaspace\"", "\"Whitespace\"", "\"Fuse\"", "##",
+                    "\"type\": \"Sequence\"", "\"ByteLevel\"", "\"Metaspace\"", "\"Whitespace\"", "\"Unigram\"", "##",
                     "<0x0A>", "\"Fixed\": "},
           .read = [](const std::string& input) { expect_consistent(Tokenizer::from_json(input)); }};
 }

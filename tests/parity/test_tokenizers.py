@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import random
+import struct
 import subprocess
 import unicodedata
 
@@ -216,6 +217,86 @@ def limited(direction, **padding):
     return tokenizer
 
 
+FALLBACK = [f"<0x{byte:02X}>" for byte in range(256)]
+
+
+def unigram(normalizer=None, pre=pre_tokenizers.Metaspace(), fallback=False, size=2000, after=None, decoder=decoders.Metaspace()):
+    tokenizer = Tokenizer(models.Unigram())
+    if normalizer is not None:
+        tokenizer.normalizer = normalizer
+    if pre is not None:
+        tokenizer.pre_tokenizer = pre
+    # Few of the characters, so that many are unknown; no NUL, which ends the texts in the trainer.
+    tokenizer.train_from_iterator([text.replace("\0", "") for text in corpus()[:210]], trainers.UnigramTrainer(
+        vocab_size=size, special_tokens=["<pad>", "</s>", "<unk>"], unk_token="<unk>", show_progress=False))
+    state = json.loads(tokenizer.to_str())
+    if fallback:
+        state["model"]["vocab"] += [[token, -20.0 - i / 100] for i, token in enumerate(FALLBACK)]
+        state["model"]["byte_fallback"] = True
+    tokenizer = Tokenizer.from_str(json.dumps(state))
+    tokenizer.decoder = decoder
+    if after is not None:
+        tokenizer.post_processor = processors.TemplateProcessing(
+            single=after, pair=f"{after} $B:1 </s>:1", special_tokens=[("</s>", tokenizer.token_to_id("</s>"))])
+    return tokenizer
+
+
+def charsmap(rules):
+    """sentencepiece's compiled form of {text: replacement}: a double-array trie, and the replacements, each ended by a zero."""
+    trie, replacements = {}, b""
+    for text, replacement in rules.items():
+        node = trie
+        for byte in text.encode():
+            node = node.setdefault(byte, {})
+        node[0] = len(replacements)
+        replacements += replacement.encode() + b"\0"
+    units, bases, waiting, free = {0: 0}, {0}, [(trie, 0)], 1
+    for node, place in waiting:
+        while free in units:
+            free += 1
+        base = next(b for b in range(free, 1 << 21) if b not in bases and not any(b ^ byte in units for byte in node))
+        bases.add(base)
+        units[place] |= (base ^ place) << 10 | (0 in node) << 8
+        for byte, child in node.items():
+            units[base ^ byte] = byte or child | 1 << 31
+            if byte:
+                waiting.append((child, base ^ byte))
+    size = (max(units) | 255) + 1
+    return struct.pack(f"<{size + 1}I", 4 * size, *(units.get(i, 0) for i in range(size))) + replacements
+
+
+@functools.cache
+def nfkc_charsmap():
+    """As sentencepiece's rules "nmt_nfkc": compatibility forms, marks that compose, blanks and controls; and some that bite."""
+    rules = {c: form for c in sum(KINDS.values(), []) if (form := unicodedata.normalize("NFKC", c)) != c}
+    for c in characters((0x80, 0x1FFF)):
+        decomposed = unicodedata.normalize("NFD", c)
+        if decomposed != c and unicodedata.normalize("NFC", decomposed) == c:
+            rules[decomposed] = c
+    rules |= {chr(c): "" for c in [*range(1, 9), 0xB, *range(0xE, 0x20), 0x7F, 0x8F, 0x9F]}
+    rules |= {c: " " for c in "\t\n\f\r\u1680\u200b\u200e\u2028\u2029\u3000\ufeff\ufffd"}
+    rules |= {"q\u0301": "", "a\u0316": "AB", "a\u0317": "ABC", "\U0001F3FD": "", "2": "two", "😀": "\U0001F600\u0301"}
+    return charsmap(rules)
+
+
+def t5(scheme="always"):
+    return unigram(normalizers.Sequence([normalizers.Precompiled(nfkc_charsmap()), normalizers.Replace(Regex(" {2,}"), " ")]),
+                   pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(prepend_scheme=scheme)]),
+                   after="$A </s>")
+
+
+def split_by_blanks(scheme, split=True):
+    """Llama's later form: pieces of a whole text by Metaspace, with byte-pair encoding."""
+    tokenizer = llama2()
+    tokenizer.normalizer = None
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=scheme, split=split)
+    tokenizer.decoder = decoders.Metaspace(prepend_scheme=scheme, split=split)
+    tokenizer.add_tokens([AddedToken("hello", normalized=False), AddedToken("[R]", rstrip=True, normalized=False)])
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A", pair="<s> $A <s>:1 $B:1", special_tokens=[("<s>", tokenizer.token_to_id("<s>"))])
+    return tokenizer
+
+
 KINDS_OF_TOKENIZER = {
     "characters": by_characters,
     "gpt2": gpt2,
@@ -242,6 +323,22 @@ KINDS_OF_TOKENIZER = {
     "wordpiece, uncased": wordpiece,
     "wordpiece, cased": lambda: wordpiece(lowercase=False),
     "wordpiece, as it is": lambda: wordpiece(clean_text=False, handle_chinese_chars=False, strip_accents=True, lowercase=False),
+    "unigram": unigram,
+    "unigram, bytes": lambda: unigram(fallback=True),
+    "unigram, whole texts": lambda: unigram(pre=None, fallback=True, decoder=decoders.Sequence(
+        [decoders.ByteFallback(), decoders.Fuse()])),
+    "unigram, nfkc": lambda: unigram(normalizers.Sequence([normalizers.Nmt(), normalizers.NFKC(), normalizers.Lowercase()]),
+                                     pre_tokenizers.Metaspace(prepend_scheme="first"), after="$A </s>"),
+    "t5": t5,
+    "t5, first": lambda: t5("first"),
+    "xlm-roberta": lambda: unigram(normalizers.Precompiled(nfkc_charsmap()), after="</s> $A </s>"),
+    "albert": lambda: unigram(normalizers.Sequence([
+        normalizers.Replace("``", '"'), normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase(),
+        normalizers.Precompiled(nfkc_charsmap()), normalizers.Strip(left=False, right=True)]), fallback=True),
+    "metaspace, always": lambda: split_by_blanks("always"),
+    "metaspace, first": lambda: split_by_blanks("first"),
+    "metaspace, first, whole": lambda: split_by_blanks("first", split=False),
+    "metaspace, never": lambda: split_by_blanks("never"),
     "truncated and padded": lambda: limited("right", length=20),
     "truncated and padded on the left": lambda: limited("left", pad_to_multiple_of=8),
 }
@@ -269,6 +366,9 @@ def test_equal_to_the_package(kind, tmp_path):
         assert line["tokens"] == want.tokens, text
         assert [tuple(pair) for pair in line["offsets"]] == want.offsets, text
         assert line["type_ids"] == want.type_ids, text
+        assert line["attention_mask"] == want.attention_mask, text
+        assert line["special_tokens_mask"] == want.special_tokens_mask, text
+        assert line["decoded"] == theirs.decode(want.ids), text
 
 
 def train(folder, text, *options):

@@ -25,7 +25,7 @@ struct Tokenize {
   void declare(CommandLine& line) {
     line.option("-t,--tokenizer", "DIR|FILE", tokenizer_path, "tokenizer.json, or the folder it is in");
     line.option("-m,--model", "DIR", model_path, "the tokenizer of a model folder");
-    line.flag("--json", json, "one JSON object a text: ids, tokens, offsets, type_ids");
+    line.flag("--json", json, "one JSON object a text: the columns of its encoding, and what they decode to");
     line.flag("--json-input", json_input,
               "lines of standard input are JSON strings, so that a text may hold line ends");
     line.flag("--plain", plain, "without the special tokens around a text");
@@ -65,7 +65,10 @@ struct Tokenize {
       output().json({{"ids", encoded.ids},
                      {"tokens", encoded.tokens},
                      {"offsets", encoded.offsets},
-                     {"type_ids", encoded.type_ids}});
+                     {"type_ids", encoded.type_ids},
+                     {"attention_mask", encoded.attention_mask},
+                     {"special_tokens_mask", encoded.special_tokens_mask},
+                     {"decoded", tokenizer.decode(encoded.ids)}});
       return;
     }
     output().line(detail::concat(text, "  (", encoded.ids.size(), encoded.ids.size() == 1 ? " token)" : " tokens)"));
