@@ -78,15 +78,21 @@ void AlignedText::edit(const std::vector<Edit>& edits) {
       spans.insert(spans.end(), spans_.begin() + static_cast<ptrdiff_t>(copied),
                    spans_.begin() + static_cast<ptrdiff_t>(to));
   };
+  size_t surplus = 0;  // bytes of the last character if it is one too many for its place
   for (const auto& [place, content] : edits) {
+    if (place.begin != copied) surplus = 0;
     copy(place.begin);
     text.append(content);
-    size_t old = place.begin;
-    for (size_t i = 0; tracked_ && i < content.size();) {
-      const size_t size = character_size(content[i]), next = old + character_size(text_[old]);
-      spans.insert(spans.end(), size, spans_[old]);
-      if (next < place.end) old = next;
-      i += size;
+    if (tracked_) {
+      if (content.empty()) std::fill_n(spans.end() - static_cast<ptrdiff_t>(surplus), surplus, spans_[place.begin]);
+      surplus = 0;
+      size_t old = place.begin, next = old;
+      for (size_t i = 0, size = 0; i < content.size(); i += size) {
+        size = character_size(content[i]);
+        surplus = next == place.end ? size : 0;
+        if (next < place.end) old = next, next += character_size(text_[old]);
+        spans.insert(spans.end(), size, spans_[old]);
+      }
     }
     copied = place.end;
   }

@@ -67,7 +67,8 @@ class AlignedText {
   void replace(const std::vector<Piece::Range>& places, std::string_view content);
 
   // Replaces each edit's place (not empty, ascending) by its content. The characters of the content get the spans of
-  // those in the place one by one; surplus ones that of the last.
+  // those in the place one by one; surplus ones that of the last, but where the next edit removes what follows, the
+  // last surplus one that of the first removed, as in the package.
   struct Edit {
     Piece::Range place;
     std::string_view content;

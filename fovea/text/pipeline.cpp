@@ -179,6 +179,8 @@ DecodedPart Pipeline::part(int64_t id) const {
 
 bool Pipeline::is_special(int64_t id) const {
   const AddedToken* token = added.find(id);
+  // A token that a Unigram vocabulary has twice has two ids.
+  if (token == nullptr) token = added.find(spelling(id));
   return token != nullptr && token->special;
 }
 

@@ -73,11 +73,9 @@ struct TokenTrie::Builder {
     std::vector<size_t> ends;
     for (size_t next = 0; next < ranges.size(); ++next) {
       Range range = ranges[next];
-      const std::string_view first = range.begin < range.end ? tokens[order[range.begin]] : std::string_view();
-      if (range.begin < range.end && first.size() == range.depth) {
+      for (; range.begin < range.end && tokens[order[range.begin]].size() == range.depth; ++range.begin) {
         nodes[range.node].id = order[range.begin];
         nodes[range.node].score = scores[order[range.begin]];
-        ++range.begin;
       }
       labels.clear(), ends.clear();
       for (size_t i = range.begin; i < range.end; ++i) {
@@ -102,7 +100,7 @@ struct TokenTrie::Builder {
 TokenTrie::TokenTrie(const std::vector<std::string_view>& tokens, const std::vector<double>& scores) {
   std::vector<uint32_t> order(tokens.size());
   std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return tokens[a] < tokens[b]; });
+  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return tokens[a] < tokens[b]; });
   Builder(nodes_).build(tokens, order, scores);
 }
 

@@ -15,7 +15,8 @@ class TokenTrie {
   static constexpr uint32_t kMostTokens = (uint32_t{1} << 23) - 1;
 
   TokenTrie() = default;
-  // Token i, which may be empty (and is then never found), has the id i and scores[i]. All differ; at most kMostTokens.
+  // Token i, which may be empty (and is then never found), has the id i and scores[i]; of equal ones the last
+  // counts. At most kMostTokens.
   TokenTrie(const std::vector<std::string_view>& tokens, const std::vector<double>& scores);
 
   // Calls found(size, id, score) for each token that starts `text`.

@@ -233,7 +233,7 @@ TEST(Tokenizer, WhatIsNotSupportedIsNamed) {
   expect("{}", "\"model\" is missing");
   expect(R"({"model": {"type": "WordLevel", "vocab": {}}})", "the model \"WordLevel\" is not supported");
   expect("{" + model + R"(, "pre_tokenizer": {"type": "UnicodeScripts"}})", "\"UnicodeScripts\" is not supported");
-  expect("{" + model + R"(, "normalizer": {"type": "Nmt"}})", "the normalizer \"Nmt\" is not supported");
+  expect("{" + model + R"(, "normalizer": {"type": "ByteLevel"}})", "the normalizer \"ByteLevel\" is not supported");
   expect("{" + model + R"(, "decoder": {"type": "CTC"}})", "the decoder \"CTC\" is not supported");
   expect("{" + model + R"(, "colour": 1})", "the field \"colour\" is not supported");
   expect("{" + model + R"(, "pre_tokenizer": {"type": "Digits"}})",

@@ -35,7 +35,7 @@ Unigram::Unigram(UnigramOptions options, std::vector<std::pair<std::string, int6
   FOVEA_CHECK_INPUT(!tokens.empty(), source, ": the vocabulary is empty");
   FOVEA_CHECK_INPUT(tokens.size() <= TokenTrie::kMostTokens, source, ": ", tokens.size(),
                     " tokens, supported are at most ", TokenTrie::kMostTokens);
-  vocabulary_ = Vocabulary(tokens, source);
+  vocabulary_ = Vocabulary(tokens, source, Vocabulary::Repeats::kLastCounts);
   std::vector<std::string_view> spellings;
   spellings.reserve(tokens.size());
   for (const auto& [token, id] : tokens) {

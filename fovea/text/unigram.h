@@ -21,7 +21,8 @@ struct UnigramOptions {
 
 class Unigram : public Model {
  public:
-  // Token i has the id i. Error(kInput) `source: …` for an empty vocabulary, a token given twice, an id out of range.
+  // Token i has the id i; of equal ones, which the package's own training can make, the last counts. Error(kInput)
+  // `source: …` for an empty vocabulary and an id out of range.
   Unigram(UnigramOptions options, std::vector<std::pair<std::string, int64_t>> tokens, std::vector<double> scores,
           std::string_view source);
 

@@ -9,7 +9,8 @@
 
 namespace fovea::text {
 
-Vocabulary::Vocabulary(const std::vector<std::pair<std::string, int64_t>>& tokens, std::string_view source)
+Vocabulary::Vocabulary(const std::vector<std::pair<std::string, int64_t>>& tokens, std::string_view source,
+                       Repeats repeats)
     : slots_(table_size(tokens.size())), count_(tokens.size()) {
   // A wild id must not make us allocate the gap before it.
   const int64_t limit = 2 * static_cast<int64_t>(tokens.size()) + 1'000'000;
@@ -32,8 +33,9 @@ Vocabulary::Vocabulary(const std::vector<std::pair<std::string, int64_t>>& token
     const auto hash = static_cast<uint32_t>(hash_bytes(token));
     size_t slot = hash & mask;
     for (; slots_[slot].id != kFree; slot = (slot + 1) & mask) {
-      FOVEA_CHECK_INPUT(slots_[slot].hash != hash || at(slots_[slot].id) != token, source, ": the token \"", token,
-                        "\" is given twice");
+      if (slots_[slot].hash != hash || at(slots_[slot].id) != token) continue;
+      FOVEA_CHECK_INPUT(repeats == Repeats::kLastCounts, source, ": the token \"", token, "\" is given twice");
+      break;
     }
     slots_[slot] = {hash, static_cast<Id>(id)};
     place = {static_cast<uint32_t>(bytes_.size()), static_cast<uint32_t>(token.size())};

@@ -16,9 +16,11 @@ class Vocabulary {
   using Id = uint32_t;
 
   Vocabulary() = default;
-  // Error(kInput) `source: …` for a token or an id given twice, and for an id far beyond their number. Ids may have
-  // gaps.
-  Vocabulary(const std::vector<std::pair<std::string, int64_t>>& tokens, std::string_view source);
+  enum class Repeats { kRefused, kLastCounts };
+  // Error(kInput) `source: …` for an id given twice, for an id far beyond their number, and for a token given twice
+  // (or find() has the last one's id). Ids may have gaps.
+  Vocabulary(const std::vector<std::pair<std::string, int64_t>>& tokens, std::string_view source,
+             Repeats repeats = Repeats::kRefused);
 
   std::optional<Id> find(std::string_view token) const;
   // The token of an id, or nothing for a gap and beyond the end.

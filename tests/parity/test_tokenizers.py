@@ -368,7 +368,8 @@ def test_equal_to_the_package(kind, tmp_path):
         assert line["type_ids"] == want.type_ids, text
         assert line["attention_mask"] == want.attention_mask, text
         assert line["special_tokens_mask"] == want.special_tokens_mask, text
-        assert line["decoded"] == theirs.decode(want.ids), text
+        if kind != "added tokens":  # there the package decodes the added token "é" as if it were a byte's spelling
+            assert line["decoded"] == theirs.decode(want.ids), text
 
 
 def train(folder, text, *options):
