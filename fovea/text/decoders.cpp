@@ -123,10 +123,10 @@ class BpeDecoder : public Decoder {
   explicit BpeDecoder(std::string suffix) : suffix_(std::move(suffix)) {}
   void apply(std::vector<DecodedPart>& parts) const override {
     for (size_t i = 0; i < parts.size(); ++i) {
-      const std::string_view replacement = i + 1 < parts.size() ? " " : "";
+      const size_t blanks = i + 1 < parts.size() ? 1 : 0;
       std::string& text = parts[i].text;
-      for (size_t at = text.find(suffix_); at != std::string::npos; at = text.find(suffix_, at + replacement.size()))
-        text.replace(at, suffix_.size(), replacement);
+      for (size_t at = text.find(suffix_); at != std::string::npos; at = text.find(suffix_, at + blanks))
+        text.replace(at, suffix_.size(), blanks, ' ');
     }
   }
   bool local() const override { return false; }

@@ -62,11 +62,11 @@ class MetaspaceDecoder : public Decoder {
     for (size_t i = 0; i < parts.size(); ++i) {
       // As in the package, the first token loses all of them.
       const bool first = i == 0 && options_.prepend != PrependScheme::kNever;
-      const std::string_view blank = first ? "" : " ";
+      const size_t blanks = first ? 0 : 1;
       std::string& text = parts[i].text;
       for (size_t at = text.find(options_.replacement); at != std::string::npos;
-           at = text.find(options_.replacement, at + blank.size()))
-        text.replace(at, options_.replacement.size(), blank);
+           at = text.find(options_.replacement, at + blanks))
+        text.replace(at, options_.replacement.size(), blanks, ' ');
     }
   }
   bool local() const override { return options_.prepend == PrependScheme::kNever; }
