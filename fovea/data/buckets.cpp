@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "fovea/base/check.h"
+#include "fovea/data/dataset.h"
 #include "fovea/data/random.h"
 #include "fovea/data/sampler.h"
 
@@ -22,6 +23,12 @@ void check_buckets(const BucketOptions& options) {
   FOVEA_CHECK_CONFIG(options.batch_size + options.batch_tokens > 0,
                      "batch_size and batch_tokens are both 0; one must say how large a batch is");
   FOVEA_CHECK_CONFIG(options.pool >= 1, "pool is ", options.pool, ", must be at least 1");
+}
+
+void add_buckets(const BucketOptions& options, Fingerprint& fingerprint) {
+  for (const int64_t value : {options.batch_size, options.batch_tokens, options.pool, int64_t(options.shuffle)})
+    fingerprint.add(uint64_t(value));
+  fingerprint.add(options.seed);
 }
 
 std::vector<std::vector<int64_t>> bucket_batches(const std::vector<int64_t>& lengths, const BucketOptions& options,

@@ -7,6 +7,8 @@
 
 namespace fovea {
 
+class Fingerprint;
+
 // Limits of a batch; 0: no limit. At least one of the first two must be given.
 struct BucketOptions {
   int64_t batch_size = 0;    // items
@@ -18,6 +20,7 @@ struct BucketOptions {
 
 // Error(kConfig) for impossible limits.
 void check_buckets(const BucketOptions& options);
+void add_buckets(const BucketOptions& options, Fingerprint& fingerprint);
 
 // Every item (lengths[i] ≥ 0) in exactly one batch; a function of the arguments. Shuffling comes first, so that
 // neighbours change from epoch to epoch; sorting within a pool then groups lengths, and the pools' batches are

@@ -92,10 +92,7 @@ int64_t TextPairs::token_count() {
 
 uint64_t TextPairs::fingerprint() const {
   Fingerprint out;
-  const BucketOptions& buckets = options_.buckets;
-  for (const int64_t value : {buckets.batch_size, buckets.batch_tokens, buckets.pool, int64_t(buckets.shuffle)})
-    out.add(uint64_t(value));
-  out.add(buckets.seed);
+  add_buckets(options_.buckets, out);
   for (const TokenId token : {options_.begin, options_.end, options_.pad}) out.add(uint64_t(uint32_t(token)));
   for (const TokenPair& pair : pairs_) {
     out.add(pair.source);

@@ -1,4 +1,4 @@
-// Tokenizers made from text. Both are saved as a tokenizer.json that the Python package `tokenizers` loads and encodes
+// Tokenizers made from text. All are saved as a tokenizer.json that the Python package `tokenizers` loads and encodes
 // with equally.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -33,5 +33,21 @@ struct BpeTrainingOptions {
 // and ids are those of the package's BpeTrainer with the initial alphabet of its ByteLevel and the same options. Errors
 // as above; Error(kConfig) also for a vocab_size that the special tokens and bytes exceed.
 Tokenizer train_bpe(const std::vector<std::string_view>& texts, const BpeTrainingOptions& options = {});
+
+struct WordTrainingOptions {
+  int64_t vocab_size = 8000;                // special tokens included; the rarest words get no token of their own
+  std::string unk_token = "[UNK]";          // stands for them; the first id behind the special tokens
+  std::vector<std::string> special_tokens;  // the first ids, in this order
+  bool lowercase = true;                    // and without accents
+};
+
+// One token for each of the most frequent words, as BERT cuts and cleans text (marks and Chinese characters are words
+// of their own), the most frequent first, equal ones in order of their bytes: a WordPiece tokenizer without pieces.
+// Errors as above; Error(kConfig) for a vocab_size that leaves no room for a word.
+Tokenizer train_words(std::string_view text, const WordTrainingOptions& options = {});
+
+// The same tokenizer with two of its tokens around every text, as BERT has it: "[CLS] a [SEP]", and for a pair "[CLS] a
+// [SEP] b [SEP]" with type 1 from b on. Error(kConfig) for a token that it does not have.
+Tokenizer enclose_texts(const Tokenizer& tokenizer, const std::string& first, const std::string& last);
 
 }  // namespace fovea
