@@ -70,6 +70,8 @@ std::vector<std::string> class_names(const std::vector<LabelledText>& texts, con
   for (const LabelledText& text : texts) names.insert(text.label);
   FOVEA_CHECK_INPUT(names.size() >= 2, source, ": all ", texts.size(), " texts have the label \"",
                     names.empty() ? "" : *names.begin(), "\"; wanted at least two classes to tell apart");
+  FOVEA_CHECK_INPUT(names.size() < texts.size() || names.size() == 2, source, ": each of the ", texts.size(),
+                    " texts has a label of its own; data.label_column says which column holds the labels");
   return {names.begin(), names.end()};
 }
 

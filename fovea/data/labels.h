@@ -29,7 +29,8 @@ LabelColumn label_column(const std::string& name);
 // file where it holds no texts.
 std::vector<LabelledText> read_labels(const std::filesystem::path& path, LabelColumn column = LabelColumn::kFirst);
 
-// The different labels, sorted by their bytes. Error(kInput) naming `source` where there is only one.
+// The different labels, sorted by their bytes. Error(kInput) naming `source` where there is only one, or where more
+// than two texts have a label each.
 std::vector<std::string> class_names(const std::vector<LabelledText>& texts, const std::string& source);
 
 struct LabelledTokens {

@@ -3,8 +3,10 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/argmax.h>
 
 #include <cmath>
+#include <cstddef>
 #include <mutex>
 #include <numbers>
 
@@ -56,6 +58,34 @@ std::optional<Evaluation> evaluate(ModelImpl& model, Dataset& dataset, const std
   }
   FOVEA_CHECK_INPUT(out.tokens > 0, "nothing to evaluate: no label of the dataset counts");
   out.loss = sum / double(out.tokens);
+  return out;
+}
+
+double Predictions::accuracy() const {
+  int64_t right = 0;
+  for (size_t i = 0; i < truth.size(); ++i) right += truth[i] == predicted[i];
+  return truth.empty() ? 0 : double(right) / double(truth.size());
+}
+
+std::optional<Predictions> predict(ModelImpl& model, Dataset& dataset, const std::function<bool()>& stop) {
+  const EvaluationMode mode(model);
+  Predictions out;
+  const int64_t batches = dataset.batch_count(0);
+  for (int64_t i = 0; i < batches; ++i) {
+    if (stop && stop()) return std::nullopt;
+    const Batch batch = dataset.batch(0, i);
+    const Tensor best = model.forward(batch).argmax(-1).flatten();  // [B] or [B · T]
+    const Tensor labels = batch.labels.flatten();
+    FOVEA_CHECK(labels.sizes() == best.sizes() && labels.scalar_type() == at::kLong, "labels are ",
+                batch.labels.sizes(), " of ", labels.scalar_type(), ", wanted a class's number for each of ",
+                best.sizes(), " outputs");
+    const auto truth = labels.accessor<int64_t, 1>(), predicted = best.accessor<int64_t, 1>();
+    for (int64_t j = 0; j < truth.size(0); ++j) {
+      if (truth[j] == kIgnore) continue;
+      out.truth.push_back(truth[j]);
+      out.predicted.push_back(predicted[j]);
+    }
+  }
   return out;
 }
 

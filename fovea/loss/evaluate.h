@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <vector>
 
 #include "fovea/data/dataset.h"
 #include "fovea/models/model.h"
@@ -25,5 +26,15 @@ struct Evaluation {
 // smoothing. The model's mode and LibTorch's generator are afterwards as they were. `stop`, asked before each batch,
 // gives up: then nothing is returned.
 std::optional<Evaluation> evaluate(ModelImpl& model, Dataset& dataset, const std::function<bool()>& stop = {});
+
+// What a model that reads takes each item for: labelled texts, or hidden tokens, those that count.
+struct Predictions {
+  std::vector<int64_t> truth, predicted;
+  double accuracy() const;
+};
+
+// The best class of forward() for each label of epoch 0 that counts; modes and `stop` as above. Error(kArgument) for
+// labels that are no numbers of classes.
+std::optional<Predictions> predict(ModelImpl& model, Dataset& dataset, const std::function<bool()>& stop = {});
 
 }  // namespace fovea

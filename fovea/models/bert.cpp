@@ -63,6 +63,15 @@ class BertRecipe : public ModelRecipe {
     c.segments = bert_has_segments(c.type) ? 1 : 0;
     return Bert(c)->config();
   }
+  nlohmann::json reader_config(const ReaderNeeds& needs) const override {
+    BertConfig c = config_;
+    c.vocab_size = needs.vocab_size;
+    c.dropout = c.attention_dropout = dropout_;
+    c.segments = bert_has_segments(c.type) ? needs.segments : 0;
+    c.pad_token_id = needs.pad_token_id;
+    if (!needs.labels.empty()) c.head = "classifier", c.labels = needs.labels;
+    return Bert(c)->config();
+  }
 
  private:
   BertConfig config_{.positions = 128, .width = 128, .layers = 4, .heads = 4};
@@ -142,6 +151,24 @@ Tensor BertImpl::forward(const Batch& batch) const {
   const Tensor hidden = encode(batch);  // [B, T, C]
   if (!words_.is_empty()) return words_->forward(hidden, embedding_->weight);
   return classifier_.is_empty() ? hidden : classify(hidden, batch.start);
+}
+
+EncoderModel BertImpl::with_head(const std::string& head, const std::vector<std::string>& labels) const {
+  BertConfig c = config_;
+  c.head = head;
+  c.labels = labels;
+  c.problem.clear();
+  c.head_dropout.reset();
+  auto out = std::make_shared<BertImpl>(c);
+  const at::NoGradGuard no_gradient;
+  const auto ours = named_parameters();
+  for (auto& parameter : out->named_parameters()) {
+    const Tensor* same = ours.find(parameter.key());
+    if (same != nullptr && !parameter.key().starts_with("classifier.") && same->sizes() == parameter.value().sizes())
+      parameter.value().copy_(*same);
+  }
+  out->train(is_training());
+  return out;
 }
 
 Tensor BertImpl::scores(const Tensor& logits) const {

@@ -64,6 +64,7 @@ class BertImpl : public EncoderModelImpl {
   std::string head() const override;
   std::vector<std::string> labels() const override { return config_.labels; }
   Tensor scores(const Tensor& logits) const override;
+  EncoderModel with_head(const std::string& head, const std::vector<std::string>& labels) const override;
   nlohmann::json config() const override;
   std::vector<TensorName> tensor_names() const override;
   std::vector<std::string> harmless_names() const override;

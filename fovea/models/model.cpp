@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "fovea/models/config_json.h"
@@ -28,6 +29,16 @@ Tensor ModelImpl::forward(const Batch&) const {
 }
 
 Tensor EncoderModelImpl::scores(const Tensor& logits) const { return at::softmax(logits, -1, at::kFloat); }
+
+std::shared_ptr<EncoderModelImpl> EncoderModelImpl::with_head(const std::string& head,
+                                                              const std::vector<std::string>&) const {
+  throw Error(ErrorKind::kConfig, "a " + type() + " model takes no other head, wanted \"" + head + "\"");
+}
+
+nlohmann::json ModelRecipe::reader_config(const ReaderNeeds&) const {
+  throw Error(ErrorKind::kConfig,
+              "the model does not learn from labelled or masked texts; an encoder such as bert does");
+}
 
 int64_t ModelImpl::parameter_count() const {
   std::set<const void*> seen;  // a tied tensor is registered in several places

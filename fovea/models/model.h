@@ -83,6 +83,11 @@ class EncoderModelImpl : public ModelImpl {
   virtual std::vector<std::string> labels() const { return {}; }
   // What a classifier's logits [..., N] mean: probabilities, or for regression the numbers themselves.
   virtual Tensor scores(const Tensor& logits) const;
+  // The same encoder, its weights copied, under another head of the names above; `labels` are a classifier's. Parts
+  // that this model lacks, and always the classifier, begin anew: drawn from LibTorch's generator. Error(kConfig) for a
+  // head that the model cannot have.
+  virtual std::shared_ptr<EncoderModelImpl> with_head(const std::string& head,
+                                                      const std::vector<std::string>& labels) const;
 };
 
 using Model = std::shared_ptr<ModelImpl>;

@@ -17,19 +17,23 @@
 namespace fovea {
 
 void DataOptions::visit(FieldVisitor& v) {
-  v.field("kind", kind, "text (one stream), lines (a text a line, packed) or pairs (source<TAB>target)");
+  v.field(
+      "kind", kind,
+      "text (one stream), lines (a text a line, packed), pairs (source<TAB>target), labels (label<TAB>text) or masked "
+      "(a text a line, some words hidden)");
   v.field("train", train, "files, read one after another");
   v.field("validation", validation, "files; empty: see validation_fraction");
   v.field("validation_fraction", validation_fraction, "of the training text, cut off its end; 0: no validation");
   v.field("context", context, "tokens in a row; 0: as many as the model has positions");
   v.field("windows", windows, "shuffled (each token once an epoch) or random");
-  v.field("drop_longer", drop_longer, "pairs longer than context are left out instead of an error");
+  v.field("drop_longer", drop_longer, "pairs and labelled texts longer than context are left out instead of an error");
+  v.field("label_column", label_column, "labels: first or last");
 }
 
 void TokenizerOptions::visit(FieldVisitor& v) {
-  v.field("type", type, "characters, bpe (byte-level, trained on the training text) or file");
+  v.field("type", type, "characters, bpe (byte-level), words (trained on the training text) or file");
   v.field("path", path, "file: a tokenizer.json or its folder");
-  v.field("vocab_size", vocab_size, "bpe");
+  v.field("vocab_size", vocab_size, "bpe, words");
 }
 
 void ModelOptions::visit(FieldVisitor& v) {
@@ -48,7 +52,7 @@ void OptimOptions::visit(FieldVisitor& v) {
   v.field("eps", eps);
   v.field("clip", clip, "largest global gradient norm; 0: none");
   v.field("batch_size", batch_size, "rows");
-  v.field("batch_tokens", batch_tokens, "pairs: padded tokens at most; 0: no limit");
+  v.field("batch_tokens", batch_tokens, "pairs, labels, masked: padded tokens at most; 0: no limit");
   v.field("accumulate", accumulate, "batches a step");
   v.field("label_smoothing", label_smoothing);
   v.field("no_decay", no_decay, "parameter names, beside all of fewer than two dimensions");
@@ -101,11 +105,12 @@ void check_choice(std::string_view key, const std::string& value, const std::vec
 
 void TrainOptions::check() const {
   constexpr double kAny = INFINITY;
-  check_choice("data.kind", data.kind, {"text", "lines", "pairs"});
+  check_choice("data.kind", data.kind, {"text", "lines", "pairs", "labels", "masked"});
+  check_choice("data.label_column", data.label_column, {"first", "last"});
   check_choice("data.windows", data.windows, {"shuffled", "random"});
   check_range("data.validation_fraction", data.validation_fraction, 0, 0.99);
   check_range("data.context", double(data.context), 0, kAny);
-  check_choice("tokenizer.type", tokenizer.type, {"characters", "bpe", "file"});
+  check_choice("tokenizer.type", tokenizer.type, {"characters", "bpe", "words", "file"});
   FOVEA_CHECK_CONFIG(tokenizer.type != "file" || !tokenizer.path.empty() || !train.init.empty(),
                      "tokenizer.path is empty; tokenizer.type = \"file\" needs the path of a tokenizer.json");
   FOVEA_CHECK_CONFIG(optim.learning_rate > 0 && std::isfinite(optim.learning_rate), "optim.learning_rate is ",
@@ -116,7 +121,7 @@ void TrainOptions::check() const {
   FOVEA_CHECK_CONFIG(optim.eps > 0 && std::isfinite(optim.eps), "optim.eps is ", optim.eps,
                      ", must be a number above 0");
   check_range("optim.clip", optim.clip, 0, kAny);
-  check_range("optim.batch_size", double(optim.batch_size), data.kind == "pairs" ? 0 : 1, kAny);
+  check_range("optim.batch_size", double(optim.batch_size), data.kind == "text" || data.kind == "lines" ? 1 : 0, kAny);
   check_range("optim.batch_tokens", double(optim.batch_tokens), 0, kAny);
   FOVEA_CHECK_CONFIG(optim.batch_size + optim.batch_tokens > 0, "optim.batch_size and optim.batch_tokens are both 0");
   check_range("optim.accumulate", double(optim.accumulate), 1, 100000);  // they are in memory together

@@ -15,20 +15,23 @@
 namespace fovea {
 
 struct DataOptions {
-  std::string kind = "text";            // text (one stream), lines (a text a line, packed), pairs (source<TAB>target)
+  // text (one stream), lines (a text a line, packed), pairs (source<TAB>target); for models that read: labels
+  // (label<TAB>text), masked (a text a line, some words hidden)
+  std::string kind = "text";
   std::vector<std::string> train;       // files, read one after another
   std::vector<std::string> validation;  // files; empty: see validation_fraction
   double validation_fraction = 0;       // of the training text, cut off its end; 0: no validation
   int64_t context = 0;                  // tokens in a row; 0: as many as the model has positions
   std::string windows = "shuffled";     // text: shuffled (each token once an epoch) or random
-  bool drop_longer = false;             // pairs longer than `context`: left out instead of an error
+  bool drop_longer = false;             // pairs and labelled texts longer than `context`: left out, no error
+  std::string label_column = "first";   // labels: first, last (text<TAB>label)
   void visit(FieldVisitor& visitor);
 };
 
 struct TokenizerOptions {
-  std::string type = "characters";  // characters, bpe (byte-level, trained here), file
+  std::string type = "characters";  // characters, bpe (byte-level), words (both trained here), file
   std::string path;                 // file: a tokenizer.json or its folder
-  int64_t vocab_size = 8000;        // bpe
+  int64_t vocab_size = 8000;        // bpe, words
   void visit(FieldVisitor& visitor);
 };
 
@@ -47,7 +50,7 @@ struct OptimOptions {
   double eps = 1e-8;
   double clip = 1;             // largest global gradient norm; 0: none
   int64_t batch_size = 8;      // rows
-  int64_t batch_tokens = 0;    // pairs: padded tokens at most, beside batch_size; 0: no limit
+  int64_t batch_tokens = 0;    // pairs, labels, masked: padded tokens at most, beside batch_size; 0: no limit
   int64_t accumulate = 1;      // batches a step; averaged by token, as if they were one
   double label_smoothing = 0;  // in training only
   std::vector<std::string> no_decay = {"*embedding*",
@@ -63,8 +66,10 @@ struct ScheduleOptions {
 };
 
 struct RunOptions {
-  std::string out;                  // the run's folder
-  std::string init;                 // a model folder to go on from; [model] and [tokenizer] are then not used
+  std::string out;  // the run's folder
+  // A model folder to go on from; [model] and [tokenizer] are then not used. An encoder gets a new head where its own
+  // is not what the data asks for.
+  std::string init;
   std::string existing = "resume";  // a run that stands at `out`: resume, replace
   int64_t steps = 1000;
   double max_minutes = 0;            // stop earlier when they are over; 0: no limit. The schedule stays one of steps

@@ -21,15 +21,16 @@ namespace fovea {
 TrainParts load_train_parts(const TrainOptions& options);
 
 struct MeasureOptions {
-  std::string kind = "text";  // text, lines, pairs, as in DataOptions
+  std::string kind = "text";  // as in DataOptions
   std::vector<std::string> files;
   int64_t context = 0;  // 0: as many tokens as the model has positions
   int64_t batch_size = 32;
+  std::string label_column = "first";
 };
 
 struct MeasuredData {
   std::shared_ptr<Dataset> data;  // every label once, in order
-  int64_t characters = 0;         // code points that the labels stand for; 0 for pairs
+  int64_t characters = 0;         // code points that the labels stand for; 0 for pairs, labels and masked words
   double characters_per_token() const { return double(characters) / double(data->token_count()); }
 };
 
