@@ -1,17 +1,19 @@
-// `fovea eval`: a model's loss on a text it is given, and what that means in bits.
+// `fovea eval`: how good a model is on texts it is given: its loss, and what its kind is for.
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "apps/fovea/commands/registry.h"
+#include "apps/fovea/evaluation.h"
 #include "apps/fovea/exit_codes.h"
 #include "apps/fovea/machine.h"
 #include "apps/fovea/model_folder.h"
 #include "apps/fovea/output.h"
 #include "apps/fovea/signals.h"
-#include "apps/fovea/terminal.h"
 #include "fovea/base/check.h"
+#include "fovea/data/text_lines.h"
+#include "fovea/io/files.h"
 #include "fovea/loss/evaluate.h"
 #include "fovea/train/parts.h"
 
@@ -19,70 +21,161 @@ namespace fovea {
 namespace {
 
 struct Eval {
-  std::string folder_path, kind;
+  std::string folder_path, kind, words, texts, wanted, label_column = "first";
   std::vector<std::string> files;
-  int64_t batch_size = 32, context = 0;
-  bool json = false;
+  int64_t batch_size = 32, context = 0, beams = 0, max_new_tokens = 0, samples = 0, seed = 1;
+  double temperature = -1;
+  bool loss_only = false, json = false;
   ThreadsOption threads;
 
   void declare(CommandLine& line) {
-    line.option("-m,--model", "DIR", folder_path, "model folder", Need::kRequired);
-    line.option("-d,--data", "FILE", files, "text to predict (may be repeated)");
-    line.option("--kind", "text|lines|pairs", kind,
-                "one stream of text, a text a line, or source<TAB>target [text, pairs for an encoder-decoder]");
+    line.option("-m,--model", "DIR", folder_path, "model folder");
+    line.option("-d,--data", "FILE", files, "what to measure on (may be repeated)");
+    line.option(
+        "--kind", "text|lines|pairs|labels|masked", kind,
+        "one stream of text, a text a line, source<TAB>target, label<TAB>text, or a text a line with some words "
+        "hidden [what the model is for]");
+    line.option("--label-column", "first|last", label_column, "of labels [first]");
     line.option("--context", "N", context, "tokens in a row [as many as the model has positions]");
     line.option("--batch-size", "N", batch_size, "rows that run together [32]");
+    line.flag("--loss-only", loss_only, "pairs: do not translate");
+    line.option("--beams", "N", beams, "pairs: for the translations [as the folder says]");
+    line.option("--samples", "N", samples, "text, lines: texts to write, for how much they repeat [0]");
+    line.option("--temperature", "X", temperature, "of these samples [as the folder says]");
+    line.option("--max-new-tokens", "N", max_new_tokens, "of each text written [as the folder says; samples: 200]");
+    line.option("--words", "13a|zh|char", words, "how texts are cut into words [13a; zh where most of it is Chinese]");
+    line.option("--texts", "FILE", texts, "without a model: translations, a line each");
+    line.option("--wanted", "FILE", wanted, "what they should have been, a line each");
+    line.option("--seed", "N", seed, "of the draws behind the intervals, and of samples [1]");
     line.flag("--json", json, "one JSON object (docs/json.md)");
     threads.declare(line);
   }
 
   int run() {
-    FOVEA_CHECK_CONFIG(!files.empty(), "--data is required");
-    FOVEA_CHECK_CONFIG(batch_size >= 1, "--batch-size is ", batch_size, ", wanted 1 or more");
-    FOVEA_CHECK_CONFIG(context >= 0, "--context is ", context, ", wanted 1 or more, or 0");
+    check_options();
     threads.apply();
+    const StopSignals catch_signals;
+    if (!texts.empty()) return score_files(), 0;
     const ModelFolder folder = open_model_folder(folder_path);
-    const auto writer = std::dynamic_pointer_cast<GenerativeModelImpl>(folder.model);
-    if (kind.empty()) kind = writer && writer->has_encoder() ? "pairs" : "text";
     FOVEA_CHECK_CONFIG(context <= folder.model->max_positions(), "--context is ", context, ", the model has ",
                        folder.model->max_positions(), " positions");
-    const MeasuredData measured = load_measured_data(
-        *folder.model, folder.tokenizer, {.kind = kind, .files = files, .context = context, .batch_size = batch_size});
-
-    const StopSignals catch_signals;
+    if (kind.empty()) kind = kind_of(*folder.model);
     const auto begin = std::chrono::steady_clock::now();
-    const auto result = evaluate(*folder.model, *measured.data, StopSignals::wanted);
-    if (!result) return kExitInterrupted;
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    FOVEA_CHECK_KIND(ErrorKind::kDiverged, std::isfinite(result->loss), folder_path, ": the loss is ",
-                     std::abs(result->loss));
-    show(*result, measured, seconds);
+    auto facts = measure(folder);
+    if (facts && !loss_only) facts = with_texts(folder, std::move(*facts));
+    if (!facts) return kExitInterrupted;
+    (*facts)["seconds"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    show(*facts);
     return 0;
   }
 
-  void show(const Evaluation& result, const MeasuredData& measured, double seconds) const {
-    nlohmann::ordered_json facts = {
-        {"loss", result.loss}, {"perplexity", result.perplexity()}, {"bits_per_token", result.bits_per_token()}};
+ private:
+  using Facts = nlohmann::ordered_json;
+
+  void check_options() const {
+    const bool scores = !texts.empty() || !wanted.empty();
+    FOVEA_CHECK_CONFIG(!scores || (!texts.empty() && !wanted.empty()), "--texts and --wanted go together");
+    FOVEA_CHECK_CONFIG(!scores || (folder_path.empty() && files.empty()),
+                       "--texts and --wanted need no model and no --data");
+    FOVEA_CHECK_CONFIG(scores || !folder_path.empty(), "--model is required");
+    FOVEA_CHECK_CONFIG(scores || !files.empty(), "--data is required");
+    FOVEA_CHECK_CONFIG(batch_size >= 1, "--batch-size is ", batch_size, ", wanted 1 or more");
+    FOVEA_CHECK_CONFIG(context >= 0, "--context is ", context, ", wanted 1 or more, or 0");
+    FOVEA_CHECK_CONFIG(samples >= 0 && seed >= 0, "--samples is ", samples, " and --seed ", seed, ", wanted 0 or more");
+    if (!words.empty()) word_split(words);
+  }
+
+  static std::string kind_of(const ModelImpl& model) {
+    if (const auto* writer = dynamic_cast<const GenerativeModelImpl*>(&model); writer && writer->has_encoder())
+      return "pairs";
+    const auto* reader = dynamic_cast<const EncoderModelImpl*>(&model);
+    const std::string head = reader ? reader->head() : "";
+    return head == "classifier" ? "labels" : head == "masked_lm" ? "masked" : "text";
+  }
+
+  BootstrapOptions draws() const { return {.seed = uint64_t(seed)}; }
+
+  // Losses, and for a model that reads how often it is right. Nothing where a signal asked to stop.
+  std::optional<Facts> measure(const ModelFolder& folder) const {
+    const MeasuredData measured = load_measured_data(
+        *folder.model, folder.tokenizer,
+        {.kind = kind, .files = files, .context = context, .batch_size = batch_size, .label_column = label_column});
+    const auto result = evaluate(*folder.model, *measured.data, StopSignals::wanted);
+    if (!result) return std::nullopt;
+    FOVEA_CHECK_KIND(ErrorKind::kDiverged, std::isfinite(result->loss), folder_path, ": the loss is ",
+                     std::abs(result->loss));
+    Facts facts = {{"loss", result->loss}};
+    if (kind != "labels") {
+      facts["perplexity"] = result->perplexity();
+      facts["bits_per_token"] = result->bits_per_token();
+    }
     if (measured.characters > 0) {
-      facts["bits_per_character"] = result.bits_per_character(measured.characters_per_token());
+      facts["bits_per_character"] = result->bits_per_character(measured.characters_per_token());
       facts["characters"] = measured.characters;
     }
-    facts["tokens"] = result.tokens;
-    facts["seconds"] = seconds;
-    if (json) return output().line(facts.dump());
-    for (const auto& [name, value] : facts.items()) {
-      const std::string text = value.is_number_float() ? fixed(value.get<double>(), name == "seconds" ? 1 : 4)
-                                                       : grouped_number(value.get<int64_t>());
-      output().line(name + std::string(20 - name.size(), ' ') + text);
+    facts[kind == "labels" ? "texts" : "tokens"] = result->tokens;
+    if (kind != "labels" && kind != "masked") return facts;
+    const auto found = predict(*folder.model, *measured.data, StopSignals::wanted);
+    if (!found) return std::nullopt;
+    const auto labels = std::dynamic_pointer_cast<EncoderModelImpl>(folder.model)->labels();
+    facts.update(kind == "labels" ? class_facts(*found, labels, draws()) : hidden_word_facts(*found, draws()));
+    return facts;
+  }
+
+  // What the model writes: translations of pairs, samples of a decoder.
+  std::optional<Facts> with_texts(const ModelFolder& folder, Facts facts) const {
+    const auto writer = std::dynamic_pointer_cast<GenerativeModelImpl>(folder.model);
+    if (!writer || (kind != "pairs" && samples == 0)) return facts;
+    GenerateOptions options = folder.options;
+    options.seed = seed;
+    if (beams > 0) options.beams = beams;
+    if (max_new_tokens > 0) options.max_new_tokens = max_new_tokens;
+    if (kind == "pairs") {
+      options.check();
+      const auto translations = translate_pairs(folder, *writer, files, options, batch_size);
+      if (!translations) return std::nullopt;
+      facts.update(translation_facts(translations->texts, translations->wanted, words, draws()));
+      return facts;
     }
+    if (max_new_tokens == 0) options.max_new_tokens = 200;
+    if (temperature >= 0) options.temperature = temperature;
+    options.beams = options.results = 1;
+    options.check();
+    const auto written = write_samples(folder, *writer, files, options, samples, batch_size);
+    if (!written) return std::nullopt;
+    facts.update(diversity_facts(*written, words));
+    return facts;
+  }
+
+  static std::vector<std::string> lines_of(const std::string& file) {
+    const std::string content = read_text(file, "file of texts");
+    std::vector<std::string> out;
+    for (const std::string_view line : split_lines(content)) out.emplace_back(line);
+    return out;
+  }
+
+  void score_files() const {
+    const auto have = lines_of(texts), want = lines_of(wanted);
+    FOVEA_CHECK_INPUT(have.size() == want.size(), texts, " has ", have.size(), " lines, ", wanted, " has ", want.size(),
+                      "; wanted as many in both");
+    FOVEA_CHECK_INPUT(!have.empty(), texts, ": the file is empty");
+    show(translation_facts(have, want, words, draws()));
+  }
+
+  void show(const Facts& facts) const {
+    if (json) return output().line(facts.dump());
+    output().write(facts_table(facts));
   }
 };
 
 }  // namespace
 
 void register_commands_eval(CommandsRegistry& registry) {
-  registry.add("eval", command<Eval>("a model's loss on a text",
-                                     "fovea eval --model runs/kjv/best --data .cache/data/kjv/test.txt"));
+  registry.add("eval",
+               command<Eval>("how good a model is: loss, accuracy, BLEU",
+                             "fovea eval --model runs/kjv/best --data .cache/data/kjv/test.txt\n"
+                             "fovea eval --model runs/en-zh/best --data .cache/data/en-zh/test.tsv --beams 4 --json\n"
+                             "fovea eval --texts answers.txt --wanted right.txt"));
 }
 
 }  // namespace fovea
