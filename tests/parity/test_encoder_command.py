@@ -205,7 +205,7 @@ BAD = {
     "no mask": (["fill-mask", "--model", "words"], 3, r"line 2: the text has no \[MASK\]", b"a [MASK]\nb\n"),
     "no candidates": (["fill-mask", "--model", "words", "--top-k", "0", "a [MASK]"], 2, "--top-k is 0", b""),
     "encoders write nothing": (["generate", "--model", "words", "--prompt", "a"], 3, "does not write text", b""),
-    "encoders predict no next token": (["eval", "--model", "words", "--data", "texts.txt"], 2, "bert model", b""),
+    "encoders predict no next token": (["eval", "--model", "words", "--data", "texts.txt", "--kind", "text"], 2, "bert model", b""),
 }
 
 
