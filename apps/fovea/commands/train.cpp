@@ -133,11 +133,14 @@ struct Train {
   }
 
   static std::string header(const std::string& name, const TrainParts& parts, const TrainOptions& options) {
-    const bool characters =
-        options.tokenizer.type == "characters" && options.train.init.empty() && options.data.kind == "text";
+    const std::string& kind = options.data.kind;
+    const bool characters = options.tokenizer.type == "characters" && options.train.init.empty() && kind == "text";
+    const char* unit = kind == "labels"   ? " texts · "
+                       : kind == "masked" ? " tokens to hide · "
+                       : characters       ? " characters · "
+                                          : " tokens · ";
     return name + " · " + short_number(double(parts.model->parameter_count())) + " parameters · " +
-           grouped_number(parts.train->token_count()) + (characters ? " characters · " : " tokens · ") +
-           machine_summary();
+           grouped_number(parts.train->token_count()) + unit + machine_summary();
   }
 
   void report(const TrainResult& result, const TrainOptions& options) const {
