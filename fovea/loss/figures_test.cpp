@@ -40,7 +40,8 @@ TEST(Bootstrap, TheIntervalOfAProportion) {
   const auto again = classification_intervals(truth, predicted, 2),
              other = classification_intervals(truth, predicted, 2, {.seed = 2});
   EXPECT_EQ(is.accuracy.low, again.accuracy.low);
-  EXPECT_NE(is.macro_f1.low, other.macro_f1.low);
+  EXPECT_TRUE(is.accuracy.low != other.accuracy.low || is.accuracy.high != other.accuracy.high ||
+              is.macro_f1.high != other.macro_f1.high);
   const auto one = bootstrap(1, [](const auto& counts) { return double(counts[0]); });
   EXPECT_EQ(one.low, 1);
   EXPECT_EQ(one.high, 1);
@@ -72,7 +73,7 @@ TEST(Bleu, ByHand) {
   EXPECT_DOUBLE_EQ(is.precisions[2], 25);
   EXPECT_DOUBLE_EQ(is.precisions[3], 100 * 0.5 / 3);
   EXPECT_NEAR(is.score, std::pow(500.0 / 6 * 60 * 25 * (50.0 / 3), 0.25), 1e-9);
-  EXPECT_EQ(bleu_of(count_bleu(want, want)).score, 100);
+  EXPECT_NEAR(bleu_of(count_bleu(want, want)).score, 100, 1e-9);
   EXPECT_EQ(bleu_of(count_bleu({}, want)).score, 0);
   EXPECT_EQ(bleu_of(count_bleu({"x", "y", "z", "u", "v"}, want)).score, 0);
   const Bleu brief = bleu_of(count_bleu({"the", "cat", "lay", "on"}, want));

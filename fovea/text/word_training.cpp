@@ -84,24 +84,33 @@ Tokenizer train_words(std::string_view text, const WordTrainingOptions& options)
 }
 
 Tokenizer enclose_texts(const Tokenizer& tokenizer, const std::string& first, const std::string& last) {
+  using nlohmann::json;
   text::TokenizerFile file = text::parse_tokenizer_file(tokenizer.to_json(), "tokenizer");
-  const auto special = [](const std::string& token, int type) {
-    return nlohmann::json{{"SpecialToken", {{"id", token}, {"type_id", type}}}};
-  };
-  const auto sequence = [](const char* name, int type) {
-    return nlohmann::json{{"Sequence", {{"id", name}, {"type_id", type}}}};
-  };
-  nlohmann::json tokens = nlohmann::json::object();
-  for (const std::string& token : {first, last}) {
-    const auto id = tokenizer.token_to_id(token);
-    FOVEA_CHECK_CONFIG(id.has_value(), "enclose_texts: the tokenizer has no token \"", token, "\"");
-    tokens[token] = {{"id", token}, {"ids", nlohmann::json::array({*id})}, {"tokens", nlohmann::json::array({token})}};
+  json tokens = json::object();
+  for (const std::string* token : {&first, &last}) {
+    const auto id = tokenizer.token_to_id(*token);
+    FOVEA_CHECK_CONFIG(id.has_value(), "enclose_texts: the tokenizer has no token \"", *token, "\"");
+    json& entry = tokens[*token];
+    entry["id"] = *token;
+    entry["ids"].push_back(uint64_t(*id));
+    entry["tokens"].push_back(*token);
   }
-  file.top["post_processor"] = {
-      {"type", "TemplateProcessing"},
-      {"single", {special(first, 0), sequence("A", 0), special(last, 0)}},
-      {"pair", {special(first, 0), sequence("A", 0), special(last, 0), sequence("B", 1), special(last, 1)}},
-      {"special_tokens", tokens}};
+  const auto add = [](json& items, const char* kind, const std::string& id, uint64_t type) {
+    json item;
+    item[kind]["id"] = id;
+    item[kind]["type_id"] = type;
+    items.push_back(std::move(item));
+  };
+  json& out = file.top["post_processor"] = json::object();
+  out["type"] = "TemplateProcessing";
+  for (const char* key : {"single", "pair"}) {
+    add(out[key], "SpecialToken", first, 0);
+    add(out[key], "Sequence", "A", 0);
+    add(out[key], "SpecialToken", last, 0);
+  }
+  add(out["pair"], "Sequence", "B", 1);
+  add(out["pair"], "SpecialToken", last, 1);
+  out["special_tokens"] = std::move(tokens);
   return text::make_tokenizer(std::move(file));
 }
 

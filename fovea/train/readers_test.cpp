@@ -1,6 +1,7 @@
 // Encoders from files to a trained folder: classes, pairs, masked words, a new head on a folder's encoder, exact
 // resume, and the errors of bad input.
 // SPDX-License-Identifier: Apache-2.0
+#include "fovea/data/labels.h"
 #include "fovea/io/files.h"
 #include "fovea/io/toml.h"
 #include "fovea/loss/classification.h"
