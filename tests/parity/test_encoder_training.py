@@ -110,7 +110,7 @@ def test_the_label_may_stand_last(work):
 
 @pytest.mark.parametrize("start", ["bare", "words"])
 def test_a_folders_encoder_gets_a_new_head(work, start):
-    good("train", "recipe.toml", f"train.init={start}", f"train.out=from-{start}", "optim.learning_rate=2e-3", cwd=work)
+    good("train", "recipe.toml", f"train.init={start}", f"train.out=from-{start}", "optim.learning_rate=2e-3", "train.steps=240", cwd=work)
     facts = json.loads(good("eval", "--model", f"from-{start}/best", "--data", "test.tsv", "--json", cwd=work))
     assert facts["accuracy"] > 0.8
     model = AutoModelForSequenceClassification.from_pretrained(work / f"from-{start}/best")
