@@ -2,6 +2,7 @@
 # from some 20 s to a few; their own code has no hot loop, so it is optimised little.
 file(WRITE ${PROJECT_BINARY_DIR}/generated/program_header.cpp "int main() {}  // carries the programs' precompiled header\n")
 add_executable(program_header EXCLUDE_FROM_ALL ${PROJECT_BINARY_DIR}/generated/program_header.cpp)
+set_target_properties(program_header PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/CMakeFiles)
 target_compile_options(program_header PRIVATE ${FOVEA_WARNINGS} -O1)
 target_link_libraries(program_header PRIVATE fovea)
 target_precompile_headers(program_header PRIVATE <ATen/ATen.h> <fovea/fovea.h>)

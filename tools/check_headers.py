@@ -90,8 +90,10 @@ def header_checks(build):
                 flags = flags_of(entry["command"])
                 name = source.relative_to(ROOT)
                 flags_for[name.with_suffix("")] = flags
-                flags_for.setdefault(name.parts[1], flags)
-                if library is None or any("torch" in flag for flag in flags):  # of a room that may read all others
+                with_torch = any("torch" in flag for flag in flags)
+                if with_torch or name.parts[1] not in flags_for:  # a room may hold sources of both kinds
+                    flags_for[name.parts[1]] = flags
+                if with_torch or library is None:  # of a room that may read all others
                     library = flags
     if library is None:
         raise SystemExit(f"check_headers: {build} compiles no source of fovea/; run tools/build first")

@@ -90,7 +90,8 @@ void BartImpl::initialize() {
   logits_bias_.zero_();
 }
 
-Tensor BartImpl::logits(const Tensor& hidden) const { return EncoderDecoderImpl::logits(hidden) + logits_bias_; }
+// Zero in every model that was trained with it left alone; then the loss needs no logits.
+Tensor BartImpl::logits_bias() const { return logits_bias_.any().item<bool>() ? logits_bias_ : Tensor(); }
 
 BartConfig BartImpl::read_config(const nlohmann::json& j) {
   require_config(j, "is_encoder_decoder", true);

@@ -41,7 +41,7 @@ class BartImpl : public EncoderDecoderImpl {
   int64_t max_positions() const override { return config_.positions; }
 
  private:
-  Tensor logits(const Tensor& hidden) const override;
+  Tensor logits_bias() const override;
   int64_t start_id() const override { return config_.roles.decoder_start; }
   int64_t pad_id() const override { return config_.roles.pad; }
 

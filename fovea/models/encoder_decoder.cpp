@@ -24,7 +24,10 @@ void EncoderDecoderImpl::build(const EncoderDecoderParts& parts) {
 }
 
 Tensor EncoderDecoderImpl::logits(const Tensor& hidden) const {
-  return head_.is_empty() ? target_embedding_->logits(hidden) : affine(hidden, head_->weight);
+  const Tensor x = scaled(hidden);
+  const Tensor out = head_.is_empty() ? target_embedding_->logits(x) : affine(x, head_->weight);
+  const Tensor bias = logits_bias();
+  return bias.defined() ? out + bias : out;
 }
 
 Tensor EncoderDecoderImpl::encode(const Tensor& source, const Tensor& lengths, const Positions& positions) const {
@@ -47,20 +50,24 @@ Tensor EncoderDecoderImpl::decoder_input(const Batch& batch) const {
   return before.masked_fill(before == kIgnore, std::max<int64_t>(pad_id(), 0));
 }
 
-Tensor EncoderDecoderImpl::forward(const Batch& batch) const {
+Tensor EncoderDecoderImpl::hidden(const Batch& batch) const {
   FOVEA_CHECK_KIND(ErrorKind::kArgument, !batch.documents.defined(), type(),
                    ": the batch has documents; packed texts are for models with one stack");
   const Tensor target = decoder_input(batch);
   const Positions positions = batch.positions.defined() ? Positions(batch.positions) : Positions();
   const Tensor memory = encode(batch.ids, batch.lengths, positions);  // [B, S, C]
   const ProbeScope scope("decoder");
-  return logits(decoder_->forward(
-      target_embedding_->forward(target),
-      {.lengths = batch.target_lengths, .memory = memory, .memory_lengths = batch.lengths}));  // [B, U, V]
+  return decoder_->forward(target_embedding_->forward(target),
+                           {.lengths = batch.target_lengths, .memory = memory, .memory_lengths = batch.lengths});
 }
 
+Tensor EncoderDecoderImpl::forward(const Batch& batch) const { return logits(hidden(batch)); }
+
 LossSum EncoderDecoderImpl::loss(const Batch& batch, double label_smoothing) {
-  const auto out = cross_entropy_sum(forward(batch), batch.labels, label_smoothing);
+  const Tensor& table = head_.is_empty() ? target_embedding_->weight : head_->weight;
+  const auto out = logits_bias().defined()
+                       ? cross_entropy_sum(forward(batch), batch.labels, label_smoothing)
+                       : linear_cross_entropy_sum(scaled(hidden(batch)), table, batch.labels, label_smoothing);
   return {out.sum, out.count};
 }
 

@@ -35,7 +35,9 @@ class EncoderDecoderImpl : public GenerativeModelImpl {
 
  protected:
   void build(const EncoderDecoderParts& parts);
-  virtual Tensor logits(const Tensor& hidden) const;  // [B, U, C] -> [B, U, V]
+  // The output projection is scaled(hidden) · tableᵀ + bias.
+  virtual Tensor scaled(const Tensor& hidden) const { return hidden; }  // [B, U, C]
+  virtual Tensor logits_bias() const { return {}; }                     // [1, V], or undefined
   // What opens a target, and what may stand where a label does not count; −1: unknown.
   virtual int64_t start_id() const = 0;
   virtual int64_t pad_id() const = 0;
@@ -46,6 +48,8 @@ class EncoderDecoderImpl : public GenerativeModelImpl {
 
  private:
   Tensor decoder_input(const Batch& batch) const;
+  Tensor hidden(const Batch& batch) const;    // [B, U, C]
+  Tensor logits(const Tensor& hidden) const;  // [B, U, C] -> [B, U, V]
 };
 
 }  // namespace fovea

@@ -108,8 +108,8 @@ void T5Impl::initialize() {
   }
 }
 
-Tensor T5Impl::logits(const Tensor& hidden) const {
-  return EncoderDecoderImpl::logits(config_.scale_logits ? hidden / std::sqrt(double(config_.width)) : hidden);
+Tensor T5Impl::scaled(const Tensor& hidden) const {
+  return config_.scale_logits ? hidden / std::sqrt(double(config_.width)) : hidden;
 }
 
 T5Config T5Impl::read_config(const nlohmann::json& j) {

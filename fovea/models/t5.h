@@ -43,7 +43,7 @@ class T5Impl : public EncoderDecoderImpl {
   int64_t max_positions() const override { return PositionImpl::kNoLimit; }
 
  private:
-  Tensor logits(const Tensor& hidden) const override;
+  Tensor scaled(const Tensor& hidden) const override;
   int64_t start_id() const override { return config_.roles.decoder_start; }
   int64_t pad_id() const override { return config_.roles.pad; }
 

@@ -1,4 +1,4 @@
-// A model that reads and its tokenizer, from one folder: sentence vectors, classes, masked words.
+// A model that reads and its tokenizer, from one folder: sentence vectors, classes, masked words, answers.
 //
 //   auto bert = load_pretrained("minilm");                                              // a TextEncoder
 //   Tensor e = bert.embed({"That is a happy person", "Today is a sunny day"});          // [2, 384]
@@ -38,6 +38,18 @@ struct FilledMask {
   float score = 0;  // probability
 };
 
+struct Answer {
+  std::string text;                    // the span, as the context has it
+  std::pair<int64_t, int64_t> offset;  // code points of the context
+  float score = 0;                     // probability of its begin times that of its end
+};
+
+struct AnswerOptions {
+  int64_t top_k = 1;
+  int64_t longest = 15;  // tokens
+  int64_t overlap = 64;  // tokens that two windows share, where question and context are longer than the model reads
+};
+
 struct TextEncoder {
   using Texts = std::vector<std::string>;
   using Pairs = std::vector<std::pair<std::string, std::string>>;
@@ -70,6 +82,12 @@ struct TextEncoder {
   // text without a mask.
   std::vector<FilledMask> fill_mask(std::string_view text, int64_t top_k = 5) const;
   std::string mask_token() const;  // how a mask is spelled: "[MASK]", "<mask>"
+
+  // For a model that answers questions: the spans of `context` that answer best, best first (fewer than top_k where
+  // there are no more). Probabilities are over the context's tokens and the first of all, which stands for "no answer".
+  // Error(kInput) for a question that leaves the context no room, or a context without tokens.
+  std::vector<Answer> answer(std::string_view question, std::string_view context,
+                             const AnswerOptions& options = {}) const;
 };
 
 // The content of a folder as T has it: load_pretrained<CausalLM>("runs/kjv/best").

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "fovea/io/files.h"
 #include "fovea/models/bert.h"
 #include "fovea/text/training.h"
@@ -116,6 +118,41 @@ TEST(TextEncoderTest, WrongCalls) {
   encoder.pool = "mean";
   encoder.batch_tokens = 0;
   says([&] { encoder.embed(some_texts()); }, "batch_tokens is 0");
+}
+
+TEST(TextEncoderTest, AnAnswerIsTheBestSpanOfTheContext) {
+  const TextEncoder encoder = small_encoder("question_answering");
+  const std::string question = "abc", context = "dead beef";
+  const auto ids = encoder.tokenizer.ids(question + context);
+  ASSERT_EQ(ids.size(), 12u);  // a letter a token, nothing around them
+  const auto answers = encoder.answer(question, context, {.top_k = 1000, .longest = 4});
+  EXPECT_EQ(answers.size(), 9u * 4 - 6);
+  const torch::NoGradGuard no_grad;
+  const Tensor logits =
+      encoder.model->forward({.ids = at::tensor(ids, at::kLong).unsqueeze(0),
+                              .type_ids = at::tensor({0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1}).unsqueeze(0)})[0];
+  const Tensor wanted = at::softmax(at::cat({logits.slice(0, 0, 1), logits.slice(0, 3)}), 0);  // [10, 2]
+  for (size_t i = 0; i < answers.size(); ++i) {
+    const auto [begin, end] = answers[i].offset;
+    EXPECT_EQ(answers[i].text, context.substr(size_t(begin), size_t(end - begin)));
+    EXPECT_NEAR(answers[i].score, (wanted[1 + begin][0] * wanted[end][1]).item<float>(), 1e-5);
+    EXPECT_LE(answers[i].score, answers[i > 0 ? i - 1 : 0].score);
+  }
+}
+
+TEST(TextEncoderTest, ALongContextIsReadInWindows) {
+  const TextEncoder encoder = small_encoder("question_answering");  // 20 positions
+  const std::string context = "a bad cab faded a dead bee bed a cade fed abba a bead";
+  std::vector<bool> seen(context.size());
+  for (const Answer& answer : encoder.answer("abc", context, {.top_k = 10'000, .longest = 1, .overlap = 5})) {
+    EXPECT_EQ(answer.text, context.substr(size_t(answer.offset.first), 1));
+    EXPECT_FALSE(seen[size_t(answer.offset.first)]);
+    seen[size_t(answer.offset.first)] = true;
+  }
+  EXPECT_EQ(std::count(seen.begin(), seen.end(), true), int64_t(context.size()));
+  EXPECT_THROW(encoder.answer("abcabcabcabcabcabc", context), Error);
+  EXPECT_THROW(encoder.answer("abc", ""), Error);
+  EXPECT_THROW(small_encoder("classifier").answer("abc", context), Error);
 }
 
 }  // namespace
