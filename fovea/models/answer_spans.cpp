@@ -63,7 +63,7 @@ Tensor place_scores(const TextEncoder& encoder, const AnswerWindow& window) {
   return at::log_softmax(chosen, 0, at::kFloat).slice(0, 1).contiguous();
 }
 
-void add_answers(const AnswerWindow& window, const Tensor& scores, int64_t longest, std::vector<Answer>& out) {
+void add_answers(const AnswerWindow& window, const Tensor& scores, int64_t longest, std::vector<AnswerSpan>& out) {
   const auto score = scores.accessor<float, 2>();
   const auto offset = [&](int64_t place) { return window.row.offsets[size_t(window.places[size_t(place)])]; };
   for (int64_t first = 0; first < score.size(0); ++first)
@@ -75,8 +75,8 @@ void add_answers(const AnswerWindow& window, const Tensor& scores, int64_t longe
 
 }  // namespace
 
-std::vector<Answer> TextEncoder::answer(std::string_view question, std::string_view context,
-                                        const AnswerOptions& options) const {
+std::vector<AnswerSpan> TextEncoder::answer(std::string_view question, std::string_view context,
+                                            const AnswerOptions& options) const {
   FOVEA_CHECK_KIND(ErrorKind::kInput, model->head() == "question_answering",
                    "the model cannot answer questions: its head is \"", model->head(),
                    "\", wanted \"question_answering\"");
@@ -84,15 +84,16 @@ std::vector<Answer> TextEncoder::answer(std::string_view question, std::string_v
   FOVEA_CHECK_CONFIG(options.longest >= 1, "longest is ", options.longest, ", wanted at least 1");
   FOVEA_CHECK_CONFIG(options.overlap >= 0, "overlap is ", options.overlap, ", wanted at least 0");
   const at::NoGradGuard no_gradient;
-  std::vector<Answer> found;
+  std::vector<AnswerSpan> found;
   for (const AnswerWindow& window : make_windows(*this, question, context, options.overlap))
     add_answers(window, place_scores(*this, window), options.longest, found);
   // The same span in two windows counts once, with its better score.
-  std::stable_sort(found.begin(), found.end(), [](const Answer& a, const Answer& b) { return a.score > b.score; });
-  std::vector<Answer> out;
-  for (Answer& next : found) {
+  std::stable_sort(found.begin(), found.end(),
+                   [](const AnswerSpan& a, const AnswerSpan& b) { return a.score > b.score; });
+  std::vector<AnswerSpan> out;
+  for (AnswerSpan& next : found) {
     if (int64_t(out.size()) == options.top_k) break;
-    if (std::any_of(out.begin(), out.end(), [&](const Answer& a) { return a.offset == next.offset; })) continue;
+    if (std::any_of(out.begin(), out.end(), [&](const AnswerSpan& a) { return a.offset == next.offset; })) continue;
     const auto [from, to] = byte_offsets(context, next.offset);
     next.text = std::string(context.substr(from, to - from));
     next.score = std::exp(next.score);

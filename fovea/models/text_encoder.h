@@ -38,7 +38,7 @@ struct FilledMask {
   float score = 0;  // probability
 };
 
-struct Answer {
+struct AnswerSpan {
   std::string text;                    // the span, as the context has it
   std::pair<int64_t, int64_t> offset;  // code points of the context
   float score = 0;                     // probability of its begin times that of its end
@@ -86,8 +86,8 @@ struct TextEncoder {
   // For a model that answers questions: the spans of `context` that answer best, best first (fewer than top_k where
   // there are no more). Probabilities are over the context's tokens and the first of all, which stands for "no answer".
   // Error(kInput) for a question that leaves the context no room, or a context without tokens.
-  std::vector<Answer> answer(std::string_view question, std::string_view context,
-                             const AnswerOptions& options = {}) const;
+  std::vector<AnswerSpan> answer(std::string_view question, std::string_view context,
+                                 const AnswerOptions& options = {}) const;
 };
 
 // The content of a folder as T has it: load_pretrained<CausalLM>("runs/kjv/best").

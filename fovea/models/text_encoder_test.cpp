@@ -144,7 +144,7 @@ TEST(TextEncoderTest, ALongContextIsReadInWindows) {
   const TextEncoder encoder = small_encoder("question_answering");  // 20 positions
   const std::string context = "a bad cab faded a dead bee bed a cade fed abba a bead";
   std::vector<bool> seen(context.size());
-  for (const Answer& answer : encoder.answer("abc", context, {.top_k = 10'000, .longest = 1, .overlap = 5})) {
+  for (const AnswerSpan& answer : encoder.answer("abc", context, {.top_k = 10'000, .longest = 1, .overlap = 5})) {
     EXPECT_EQ(answer.text, context.substr(size_t(answer.offset.first), 1));
     EXPECT_FALSE(seen[size_t(answer.offset.first)]);
     seen[size_t(answer.offset.first)] = true;
