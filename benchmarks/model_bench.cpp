@@ -26,7 +26,7 @@ namespace {
 using Path = std::filesystem::path;
 using Work = std::function<double()>;
 
-// The shape of configs/kjv.toml.
+// GPT-2's layers in the size of configs/kjv.toml.
 constexpr int64_t kVocabulary = 64, kContext = 128, kBatch = 8;
 
 Gpt2 demo_model() {
