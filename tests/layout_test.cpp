@@ -175,7 +175,7 @@ TEST(Layout, TheUmbrellaIsForUsers) {
 
 TEST(Layout, ModelsAreReachedThroughTheirRegistry) {
   const std::set<std::string> doors = {"fovea/models/model.h", "fovea/models/registry.h", "fovea/models/pretrained.h",
-                                       "fovea/models/text_encoder.h"};
+                                       "fovea/models/text_encoder.h", "fovea/models/image_encoder.h"};
   for (const Source& source : sources()) {
     if (source.is_test() || source.path.starts_with("examples/") || source.room() == "models" ||
         source.path == "fovea/fovea.h")
