@@ -236,7 +236,7 @@ TEST(Layout, FilesAreSmall) {
 std::vector<fs::path> pages() {
   const fs::path root = FOVEA_SOURCE_DIR;
   std::vector<fs::path> out = {root / "README.md", root / "TOUR.md"};
-  for (const auto& entry : fs::directory_iterator(root / "docs"))
+  for (const auto& entry : fs::recursive_directory_iterator(root / "docs"))
     if (entry.path().extension() == ".md") out.push_back(entry.path());
   return out;
 }
