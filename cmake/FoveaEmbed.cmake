@@ -2,7 +2,7 @@
 # fovea::kViewerCss. An edited file is embedded again by the next build.
 #
 #   fovea_embed(fovea/view/viewer_files.h web/viewer/viewer.html web/viewer/viewer.css web/viewer/record.js
-#               web/viewer/colour.js web/viewer/viewer.js)
+#               web/viewer/colour.js web/viewer/picture.js web/viewer/viewer.js)
 function(fovea_embed header)
   set(constants "")
   foreach(file ${ARGN})

@@ -23,7 +23,8 @@ foreach(room masks scores positions channel models)
 endforeach()
 fovea_registry(variants fovea/attention/variants registry_sources)
 include(FoveaEmbed)
-fovea_embed(fovea/view/viewer_files.h web/viewer/viewer.html web/viewer/viewer.css web/viewer/record.js web/viewer/colour.js web/viewer/viewer.js)
+fovea_embed(fovea/view/viewer_files.h web/viewer/viewer.html web/viewer/viewer.css web/viewer/record.js web/viewer/colour.js web/viewer/picture.js
+            web/viewer/viewer.js)
 
 file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/fovea/*.cpp)
 list(APPEND sources ${registry_sources})

@@ -29,9 +29,11 @@
 #include "fovea/text/training.h"
 
 // data: from tokens to batches
+#include "fovea/data/augmentation.h"
 #include "fovea/data/batch.h"
 #include "fovea/data/dataset.h"
 #include "fovea/data/image_processor.h"
+#include "fovea/data/labelled_images.h"
 #include "fovea/data/labels.h"
 #include "fovea/data/masking.h"
 #include "fovea/data/packing.h"
@@ -73,6 +75,7 @@
 
 // models: wiring, folders, what encoders are for
 #include "fovea/models/all.h"
+#include "fovea/models/image_encoder.h"
 #include "fovea/models/model.h"
 #include "fovea/models/pretrained.h"
 #include "fovea/models/text_encoder.h"

@@ -175,7 +175,7 @@ TEST(Layout, TheUmbrellaIsForUsers) {
 
 TEST(Layout, ModelsAreReachedThroughTheirRegistry) {
   const std::set<std::string> doors = {"fovea/models/model.h", "fovea/models/registry.h", "fovea/models/pretrained.h",
-                                       "fovea/models/text_encoder.h"};
+                                       "fovea/models/text_encoder.h", "fovea/models/image_encoder.h"};
   for (const Source& source : sources()) {
     if (source.is_test() || source.path.starts_with("examples/") || source.room() == "models" ||
         source.path == "fovea/fovea.h")
@@ -236,7 +236,7 @@ TEST(Layout, FilesAreSmall) {
 std::vector<fs::path> pages() {
   const fs::path root = FOVEA_SOURCE_DIR;
   std::vector<fs::path> out = {root / "README.md", root / "TOUR.md"};
-  for (const auto& entry : fs::directory_iterator(root / "docs"))
+  for (const auto& entry : fs::recursive_directory_iterator(root / "docs"))
     if (entry.path().extension() == ".md") out.push_back(entry.path());
   return out;
 }

@@ -53,7 +53,8 @@ std::string number_text(const std::string& name, const Facts& value) {
 }
 
 std::string class_tables(const Facts& facts) {
-  std::vector<std::vector<std::string>> classes{{"class", "precision", "recall", "F1", "texts"}},
+  const char* items = facts.contains("images") ? "images" : "texts";
+  std::vector<std::vector<std::string>> classes{{"class", "precision", "recall", "F1", items}},
       confusion{{"is \\ taken for"}};
   for (const Facts& of : facts["classes"]) {
     classes.push_back({of["label"].get<std::string>()});

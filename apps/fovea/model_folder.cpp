@@ -56,6 +56,10 @@ TextEncoder open_text_encoder(const fs::path& path) {
   return as_input(path, [&] { return TextEncoder::load(path); });
 }
 
+ImageEncoder open_image_encoder(const fs::path& path) {
+  return as_input(path, [&] { return ImageEncoder::load(path); });
+}
+
 void check_text(const TextEncoder& encoder, std::string_view text, const std::string& source) {
   const int64_t positions = encoder.model->max_positions();
   const size_t around = 16;                                                // more special tokens than any template has

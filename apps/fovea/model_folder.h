@@ -10,6 +10,7 @@
 
 #include "apps/fovea/command_line.h"
 #include "fovea/generate/options.h"
+#include "fovea/models/image_encoder.h"
 #include "fovea/models/model.h"
 #include "fovea/models/text_encoder.h"
 #include "fovea/text/tokenizer.h"
@@ -33,6 +34,8 @@ GenerativeModel writing_model(const ModelFolder& folder);
 
 // A folder opened for reading texts; Error(kInput) that names the folder for anything missing or bad in it.
 TextEncoder open_text_encoder(const std::filesystem::path& path);
+// The same for a model that sees.
+ImageEncoder open_image_encoder(const std::filesystem::path& path);
 // Error(kInput) that names the text's source where it has no tokens, or more than the model has positions.
 void check_text(const TextEncoder& encoder, std::string_view text, const std::string& source);
 

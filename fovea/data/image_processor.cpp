@@ -130,23 +130,28 @@ void ImageProcessor::save(const std::filesystem::path& folder) const {
   write_file(folder / kProcessorFile, dump_json(config, 2) + "\n");
 }
 
-at::Tensor ImageProcessor::operator()(const at::Tensor& image) const {
+at::Tensor ImageProcessor::operator()(const at::Tensor& image) const { return scaled(resized(image)); }
+
+at::Tensor ImageProcessor::resized(const at::Tensor& image) const {
   const auto& o = options_;
   FOVEA_CHECK_KIND(ErrorKind::kArgument, image.scalar_type() == at::kByte && image.dim() == 3 && image.numel() > 0,
                    "image processor: image is ", image.scalar_type(), " ", image.sizes(),
                    ", wanted Byte [channels, Y, X]");
-  at::Tensor x = image;
-  if (o.resize && (image.size(1) != o.height || image.size(2) != o.width)) {
-    const std::vector<int64_t> size{o.height, o.width};
-    x = x.unsqueeze(0);  // [1, channels, Y, X]
-    x = o.filter == "bicubic" ? at::_upsample_bicubic2d_aa(x, size, false)
-                              : at::_upsample_bilinear2d_aa(x, size, false);
-    x = x.squeeze(0);  // [channels, height, width]
-  }
-  x = x.to(at::kFloat);
+  if (!o.resize || (image.size(1) == o.height && image.size(2) == o.width)) return image;
+  const std::vector<int64_t> size{o.height, o.width};
+  const at::Tensor x = image.unsqueeze(0);  // [1, channels, Y, X]
+  const at::Tensor out =
+      o.filter == "bicubic" ? at::_upsample_bicubic2d_aa(x, size, false) : at::_upsample_bilinear2d_aa(x, size, false);
+  return out.squeeze(0);  // [channels, height, width]
+}
+
+at::Tensor ImageProcessor::scaled(const at::Tensor& pixels) const {
+  const auto& o = options_;
+  const int64_t channels = pixels.size(-3);
+  at::Tensor x = pixels.to(at::kFloat);
   if (o.rescale) x = x * o.factor;
   if (o.normalize)
-    x = (x - channel_column(o.mean, x.size(0), "mean")) / channel_column(o.deviation, x.size(0), "deviation");
+    x = (x - channel_column(o.mean, channels, "mean")) / channel_column(o.deviation, channels, "deviation");
   return x;
 }
 

@@ -40,6 +40,10 @@ class ImageProcessor {
   at::Tensor operator()(const at::Tensor& image) const;
   // Images of any sizes -> [B, channels, height, width].
   at::Tensor operator()(const std::vector<at::Tensor>& images) const;
+  // The two halves of the above: uint8 [channels, Y, X] -> uint8 [channels, height, width] …
+  at::Tensor resized(const at::Tensor& image) const;
+  // … and uint8 [..., channels, Y, X] -> f32 of the same shape, rescaled and normalised.
+  at::Tensor scaled(const at::Tensor& pixels) const;
   const ImageProcessorOptions& options() const { return options_; }
 
  private:

@@ -40,6 +40,10 @@ nlohmann::json ModelRecipe::reader_config(const ReaderNeeds&) const {
               "the model does not learn from labelled or masked texts; an encoder such as bert does");
 }
 
+nlohmann::json ModelRecipe::image_config(const std::vector<std::string>&) const {
+  throw Error(ErrorKind::kConfig, "the model does not learn from images; vit does");
+}
+
 int64_t ModelImpl::parameter_count() const {
   std::set<const void*> seen;  // a tied tensor is registered in several places
   int64_t count = 0;

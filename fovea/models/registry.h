@@ -30,6 +30,8 @@ class ModelRecipe {
   virtual nlohmann::json config(int64_t vocab_size) const = 0;
   // The same for a classifier of texts or a model of masked words; Error(kConfig) where this model is neither.
   virtual nlohmann::json reader_config(const ReaderNeeds& needs) const;
+  // The same for a classifier of images; Error(kConfig) where this model is none.
+  virtual nlohmann::json image_config(const std::vector<std::string>& labels) const;
 };
 
 struct ModelEntry {

@@ -49,14 +49,15 @@ class VitRecipe : public ModelRecipe {
     v.field("dropout", config_.dropout, "on embeddings and what each part adds");
     v.field("attention_dropout", config_.attention_dropout, "on attention weights");
     v.field("initializer_range", config_.initializer_range, "deviation of initial weights");
-    v.field("labels", config_.labels, "names of the classes; none: as many as the data has");
+    v.field("labels", config_.labels, "names of the classes in order; none: as the data has them");
   }
-  // What the data has in place of a vocabulary is classes.
-  nlohmann::json config(int64_t classes) const override {
+  nlohmann::json config(int64_t) const override {
+    throw Error(ErrorKind::kConfig, "a vit model reads no text; data.kind = \"images\" is what it learns from");
+  }
+  nlohmann::json image_config(const std::vector<std::string>& labels) const override {
     VitConfig c = config_;
     c.head = "classifier";
-    if (c.labels.empty())
-      for (int64_t i = 0; i < classes; ++i) c.labels.push_back("LABEL_" + std::to_string(i));
+    if (c.labels.empty()) c.labels = labels;
     return Vit(c)->config();
   }
 
@@ -129,6 +130,22 @@ Tensor VitImpl::forward(const Batch& batch) const {
 Tensor VitImpl::pooled(const Batch& batch) const {
   FOVEA_CHECK(has_pooler(), "this vit model has no pooler");
   return pooler_->forward(encode(batch));
+}
+
+EncoderModel VitImpl::with_head(const std::string& head, const std::vector<std::string>& labels) const {
+  VitConfig c = config_;
+  c.head = head;
+  c.labels = labels;
+  c.problem.clear();
+  auto out = std::make_shared<VitImpl>(c);
+  const at::NoGradGuard no_gradient;
+  const auto ours = named_parameters();
+  for (auto& parameter : out->named_parameters()) {
+    const Tensor* same = ours.find(parameter.key());
+    if (same != nullptr && !parameter.key().starts_with("classifier.")) parameter.value().copy_(*same);
+  }
+  out->train(is_training());
+  return out;
 }
 
 Tensor VitImpl::scores(const Tensor& logits) const {

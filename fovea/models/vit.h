@@ -53,6 +53,7 @@ class VitImpl : public EncoderModelImpl {
   std::string head() const override { return config_.head; }
   Tensor scores(const Tensor& logits) const override;
   std::vector<std::string> labels() const override { return config_.labels; }
+  EncoderModel with_head(const std::string& head, const std::vector<std::string>& labels) const override;
   nlohmann::json config() const override;
   std::vector<TensorName> tensor_names() const override;
   std::vector<std::string> harmless_names() const override;

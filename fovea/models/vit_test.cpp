@@ -64,9 +64,23 @@ TEST(VitModel, ItsConfigurationMakesItAgain) {
     EXPECT_EQ(std::dynamic_pointer_cast<EncoderModelImpl>(back)->head(), head);
   }
   const auto recipe = models_registry().at("vit").recipe();
-  const auto classes = std::dynamic_pointer_cast<EncoderModelImpl>(make_model(recipe->config(10)))->labels();
-  ASSERT_EQ(classes.size(), 10u);
-  EXPECT_EQ(classes[9], "LABEL_9");
+  const std::vector<std::string> classes{"bag", "coat", "shoe"};
+  EXPECT_EQ(std::dynamic_pointer_cast<EncoderModelImpl>(make_model(recipe->image_config(classes)))->labels(), classes);
+  EXPECT_NE(error_of([&] { recipe->config(10); }).find("reads no text"), std::string::npos);
+  EXPECT_NE(error_of([&] { models_registry().at("gpt2").recipe()->image_config(classes); }).find("vit does"),
+            std::string::npos);
+}
+
+TEST(VitModel, ANewHeadKeepsTheEncoder) {
+  at::manual_seed(4);
+  Vit model(small_vit());
+  const auto other = model->with_head("classifier", {"one", "two", "three", "four", "five"});
+  EXPECT_EQ(other->labels().size(), 5u);
+  const Batch batch{.images = at::randn({2, 2, 8, 6})};
+  EXPECT_TRUE(at::equal(other->encode(batch), model->encode(batch)));
+  EXPECT_EQ(other->forward(batch).sizes(), (std::vector<int64_t>{2, 5}));
+  EXPECT_EQ(model->with_head("none", {})->head(), "none");
+  EXPECT_NE(error_of([&] { model->with_head("masked_lm", {}); }).find("unknown head"), std::string::npos);
 }
 
 TEST(VitModel, ThePoolerReadsTheClassToken) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <optional>
 #include <queue>
 #include <unordered_map>
 #include <utility>
@@ -9,6 +10,8 @@
 #include "fovea/text/byte_alphabet.h"
 #include "fovea/text/gpt2_split.h"
 #include "fovea/text/hash.h"
+#include "fovea/text/pattern.h"
+#include "fovea/text/pre_tokenizer.h"
 #include "fovea/text/tokenizer_file.h"
 #include "fovea/text/training.h"
 
@@ -90,6 +93,26 @@ class WordCounts : public text::PieceSink {
   std::vector<uint32_t> slots_;
 };
 
+// GPT-2's words of the stretches between the matches of a pattern, and the matches.
+class IsolatedWords : public text::PieceSink {
+ public:
+  IsolatedWords(const std::string& pattern, WordCounts& counts) : counts_(counts) {
+    if (!pattern.empty()) pattern_ = text::Pattern::parse(pattern, "train_bpe: isolate");
+  }
+  void add(std::string_view text) {
+    const auto find = [this](std::string_view in, size_t from) -> text::Piece::Range {
+      const text::Pattern::Match match = pattern_->find(in, from);
+      return {match.begin, match.end};
+    };
+    text::split_by({text}, find, text::SplitBehavior::kIsolated, false, *this);
+  }
+  void take(const text::Piece& piece) override { text::split_gpt2(piece, counts_); }
+
+ private:
+  std::optional<text::Pattern> pattern_;
+  WordCounts& counts_;
+};
+
 class BpeTrainer {
  public:
   explicit BpeTrainer(const BpeTrainingOptions& options) : options_(options) {
@@ -136,6 +159,11 @@ class BpeTrainer {
     for (size_t i = 0; i < options_.special_tokens.size(); ++i)
       added.push_back(text::special_token_json(options_.special_tokens[i], static_cast<int64_t>(i)));
     out.top["pre_tokenizer"] = out.top["decoder"] = text::byte_level_json();
+    if (!options_.isolate.empty()) {
+      const nlohmann::json split = {
+          {"type", "Split"}, {"pattern", {{"Regex", options_.isolate}}}, {"behavior", "Isolated"}, {"invert", false}};
+      out.top["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", {split, text::byte_level_json()}}};
+    }
     out.top["model"] = {{"type", "BPE"}};
     for (const auto& [left, right] : merges_) out.tables.merges.emplace_back(tokens_[left], tokens_[right]);
     for (size_t id = 0; id < tokens_.size(); ++id)
@@ -244,9 +272,10 @@ class BpeTrainer {
 Tokenizer train_bpe(const std::vector<std::string_view>& texts, const BpeTrainingOptions& options) {
   BpeTrainer trainer(options);
   WordCounts counts;
+  IsolatedWords isolated(options.isolate, counts);
   for (size_t i = 0; i < texts.size(); ++i) {
     check_utf8(texts[i], "text " + std::to_string(i) + " to train a tokenizer on");
-    text::split_gpt2({texts[i]}, counts);
+    options.isolate.empty() ? text::split_gpt2({texts[i]}, counts) : isolated.add(texts[i]);
   }
   FOVEA_CHECK_INPUT(!counts.words().empty(), "the text to train a tokenizer on is empty");
   trainer.train(counts.words());

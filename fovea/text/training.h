@@ -26,6 +26,9 @@ struct BpeTrainingOptions {
   int64_t vocab_size = 30000;  // special tokens and the 256 bytes included; fewer if the text gives no more
   int64_t min_frequency = 0;   // rarer pairs are not merged
   std::vector<std::string> special_tokens;  // the first ids, in this order
+  // A pattern whose matches are words of their own, before GPT-2's; "": none. With "\\p{Lo}" each Chinese character
+  // becomes one token, and none becomes part of another.
+  std::string isolate;
 };
 
 // Byte-level byte-pair encoding as GPT-2 has it: words by its splitting pattern, every byte in the alphabet; the most
@@ -49,5 +52,9 @@ Tokenizer train_words(std::string_view text, const WordTrainingOptions& options 
 // The same tokenizer with two of its tokens around every text, as BERT has it: "[CLS] a [SEP]", and for a pair "[CLS] a
 // [SEP] b [SEP]" with type 1 from b on. Error(kConfig) for a token that it does not have.
 Tokenizer enclose_texts(const Tokenizer& tokenizer, const std::string& first, const std::string& last);
+
+// The same tokenizer with texts cut at their end to `max_length` tokens, those around them included; of two texts the
+// longer one first. Error(kConfig) for a length below 1.
+Tokenizer shorten_texts(const Tokenizer& tokenizer, int64_t max_length);
 
 }  // namespace fovea

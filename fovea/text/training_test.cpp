@@ -60,6 +60,28 @@ TEST(BpeTraining, FrequencyEndsIt) {
   EXPECT_EQ(train_bpe({"a", "b"}, {.vocab_size = 1000}).vocab_size(), 256);                        // texts stay apart
 }
 
+TEST(BpeTraining, IsolatedCharactersStandAlone) {
+  const std::string text = "保存文件 file\n保存 the file\n文件";
+  const Tokenizer whole = train_bpe({text}, {.vocab_size = 300});
+  const Tokenizer tokenizer = train_bpe({text}, {.vocab_size = 300, .isolate = R"(\p{Lo})"});
+  EXPECT_LT(whole.ids("保存文件").size(), 4u);
+  EXPECT_EQ(tokenizer.ids("保存文件").size(), 4u);
+  EXPECT_EQ(tokenizer.ids("保")[0], tokenizer.ids("保存")[0]);
+  EXPECT_EQ(tokenizer.ids(" file").size(), 1u);
+  EXPECT_EQ(tokenizer.decode(tokenizer.ids("保存 the file，文")), "保存 the file，文");
+  EXPECT_THROW(train_bpe({text}, {.isolate = "("}), Error);
+}
+
+TEST(ShortenTexts, CutsAndKeepsWhatStandsAround) {
+  const Tokenizer words =
+      enclose_texts(train_words("a b c d", {.special_tokens = {"[CLS]", "[SEP]"}}), "[CLS]", "[SEP]");
+  const Tokenizer tokenizer = shorten_texts(words, 4);
+  EXPECT_EQ(tokenizer.encode("a b c d").tokens, (std::vector<std::string>{"[CLS]", "a", "b", "[SEP]"}));
+  EXPECT_EQ(tokenizer.encode("a b").tokens, words.encode("a b").tokens);
+  EXPECT_EQ(tokenizer.encode("a b c d", {.truncate = false}).ids.size(), 6u);
+  EXPECT_THROW(shorten_texts(words, 0), Error);
+}
+
 TEST(BpeTraining, RefusesBadOptions) {
   EXPECT_THROW(train_bpe({"a"}, {.vocab_size = 255}), Error);
   EXPECT_THROW(train_bpe({"a"}, {.vocab_size = 256, .special_tokens = {"<s>"}}), Error);

@@ -114,4 +114,12 @@ Tokenizer enclose_texts(const Tokenizer& tokenizer, const std::string& first, co
   return text::make_tokenizer(std::move(file));
 }
 
+Tokenizer shorten_texts(const Tokenizer& tokenizer, int64_t max_length) {
+  FOVEA_CHECK_CONFIG(max_length >= 1, "shorten_texts: max_length is ", max_length, ", wanted at least 1");
+  text::TokenizerFile file = text::parse_tokenizer_file(tokenizer.to_json(), "tokenizer");
+  file.top["truncation"] = {
+      {"direction", "Right"}, {"max_length", max_length}, {"strategy", "LongestFirst"}, {"stride", 0}};
+  return text::make_tokenizer(std::move(file));
+}
+
 }  // namespace fovea

@@ -49,6 +49,7 @@ void TrainState::visit(FieldVisitor& v) {
 void write_checkpoint(const fs::path& folder, const TrainState& state, const CheckpointParts& parts) {
   save_pretrained(*parts.model, folder);
   if (parts.tokenizer) parts.tokenizer->save(folder);
+  if (parts.prepare) parts.prepare->save(folder);
   std::error_code code;
   fs::create_directory(folder / "training", code);
   FOVEA_CHECK_KIND(ErrorKind::kSystem, !code, (folder / "training").native(),

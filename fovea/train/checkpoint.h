@@ -1,6 +1,6 @@
 // What a checkpoint holds beside the model: everything that makes a resumed run equal to one that never stopped.
 //
-//   config.json, model.safetensors, tokenizer.json   the model folder
+//   config.json, model.safetensors, tokenizer.json   the model folder (preprocessor_config.json for images)
 //   training/state.json                              TrainState
 //   training/optimizer.safetensors                   the optimiser's moments, and `generator`: LibTorch's generator, U8
 // SPDX-License-Identifier: Apache-2.0
@@ -11,6 +11,7 @@
 #include <string>
 
 #include "fovea/data/dataset.h"
+#include "fovea/data/image_processor.h"
 #include "fovea/models/model.h"
 #include "fovea/text/tokenizer.h"
 #include "fovea/train/optimizer.h"
@@ -36,6 +37,7 @@ struct CheckpointParts {
   Model model;
   const Tokenizer* tokenizer;  // may be null
   AdamW* optimizer;
+  const ImageProcessor* prepare = nullptr;  // may be null
 };
 
 // Fills a folder that exists.

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "fovea/base/check.h"
+#include "fovea/data/random.h"
 #include "fovea/data/text_lines.h"
 
 namespace fovea {
@@ -43,8 +44,9 @@ Corpus read_corpus(const std::string& kind, const std::vector<std::string>& file
     out.source += (out.source.empty() ? "" : ", ") + file;
     if (kind == "pairs") append_to(out.pairs, read_pairs(file));
     if (kind == "labels") append_to(out.labelled, read_labels(file, labels));
+    if (kind == "images") append_to(out.images, read_labelled_images(file));
   }
-  if (kind != "pairs" && kind != "labels") out.text = read_texts(files, what);
+  if (kind != "pairs" && kind != "labels" && kind != "images") out.text = read_texts(files, what);
   return out;
 }
 
@@ -55,6 +57,12 @@ Corpus cut_validation(Corpus& train, double fraction) {
     out.pairs = cut_items(train.pairs, fraction, train.source, "pairs");
   } else if (!train.labelled.empty()) {
     out.labelled = cut_items(train.labelled, fraction, train.source, "texts");
+  } else if (!train.images.empty()) {
+    std::vector<LabelledImage> mixed;
+    for (const int64_t i : random_permutation(int64_t(train.images.size()), 0, 0))
+      mixed.push_back(std::move(train.images[size_t(i)]));
+    train.images = std::move(mixed);
+    out.images = cut_items(train.images, fraction, train.source, "images");
   } else {
     const auto [first, last] = split_tail(train.text, fraction, train.source);
     out.text = last;

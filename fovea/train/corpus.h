@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "fovea/data/labelled_images.h"
 #include "fovea/data/labels.h"
 #include "fovea/data/pairs.h"
 
@@ -14,9 +15,10 @@ struct Corpus {
   std::string text;  // kinds text, lines, masked
   std::vector<TextPair> pairs;
   std::vector<LabelledText> labelled;
+  std::vector<LabelledImage> images;
   std::string source;  // names it in errors
 
-  bool empty() const { return text.empty() && pairs.empty() && labelled.empty(); }
+  bool empty() const { return text.empty() && pairs.empty() && labelled.empty() && images.empty(); }
   // All texts, a line each.
   std::string joined() const;
 };
@@ -26,7 +28,8 @@ struct Corpus {
 Corpus read_corpus(const std::string& kind, const std::vector<std::string>& files, const std::string& what,
                    LabelColumn labels = LabelColumn::kFirst);
 
-// Cuts the validation off the training corpus's end. Error(kInput) where either part would be empty.
+// Cuts the validation off the training corpus's end; images, which stand class by class, are mixed before, always in
+// the same way. Error(kInput) where either part would be empty.
 Corpus cut_validation(Corpus& train, double fraction);
 
 // Kinds that a model learns by reading: "labels", "masked".

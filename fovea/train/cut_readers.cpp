@@ -64,7 +64,7 @@ std::shared_ptr<Dataset> cut_labels(const Corpus& corpus, const EncoderModelImpl
     FOVEA_CHECK_INPUT(length > 0, text.where, ": the text has no tokens");
     if (length > cut.context) {
       FOVEA_CHECK_INPUT(cut.drop_longer, text.where, ": the text has ", length, " tokens, rows have ", cut.context,
-                        "; in training, data.drop_longer leaves such texts out");
+                        "; in training, data.cut_longer cuts such texts, data.drop_longer leaves them out");
       continue;
     }
     texts.push_back(std::move(tokens));

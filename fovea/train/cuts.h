@@ -29,6 +29,9 @@ struct Cut {
 // Error(kConfig) where the kind is not for such a model.
 MeasuredData cut_corpus(const Corpus& corpus, const ModelImpl& model, const Tokenizer& tokenizer, Cut cut);
 
+// The kind for models that see: from a recipe's folders and files to all that a trainer needs.
+TrainParts load_image_parts(const TrainOptions& options);
+
 // The kinds for models that read.
 std::shared_ptr<Dataset> cut_labels(const Corpus& corpus, const EncoderModelImpl& model, const Tokenizer& tokenizer,
                                     const Cut& cut);

@@ -19,21 +19,27 @@ namespace fovea {
 void DataOptions::visit(FieldVisitor& v) {
   v.field(
       "kind", kind,
-      "text (one stream), lines (a text a line, packed), pairs (source<TAB>target), labels (label<TAB>text) or masked "
-      "(a text a line, some words hidden)");
-  v.field("train", train, "files, read one after another");
+      "text (one stream), lines (a text a line, packed), pairs (source<TAB>target), labels (label<TAB>text), masked "
+      "(a text a line, some words hidden) or images");
+  v.field("train", train, "files, read one after another; images: folders of CLASS/*.png or *.jpg, or IDX files");
   v.field("validation", validation, "files; empty: see validation_fraction");
   v.field("validation_fraction", validation_fraction, "of the training text, cut off its end; 0: no validation");
   v.field("context", context, "tokens in a row; 0: as many as the model has positions");
   v.field("windows", windows, "shuffled (each token once an epoch) or random");
   v.field("drop_longer", drop_longer, "pairs and labelled texts longer than context are left out instead of an error");
+  v.field("cut_longer", cut_longer, "labelled texts longer than context are cut, here and wherever the model is used");
   v.field("label_column", label_column, "labels: first or last");
+  v.field("resize", resize, "images of another size than the model's are resized instead of an error");
+  v.field("flip", flip, "images: probability that left and right change places");
+  v.field("shift", shift, "images: pixels at most, in both directions");
+  v.field("erase", erase, "images: probability that a rectangle becomes black");
 }
 
 void TokenizerOptions::visit(FieldVisitor& v) {
   v.field("type", type, "characters, bpe (byte-level), words (trained on the training text) or file");
   v.field("path", path, "file: a tokenizer.json or its folder");
   v.field("vocab_size", vocab_size, "bpe, words");
+  v.field("isolate", isolate, "bpe: a pattern whose matches are words of their own; \\p{Lo} for Chinese characters");
 }
 
 void ModelOptions::visit(FieldVisitor& v) {
@@ -105,11 +111,14 @@ void check_choice(std::string_view key, const std::string& value, const std::vec
 
 void TrainOptions::check() const {
   constexpr double kAny = INFINITY;
-  check_choice("data.kind", data.kind, {"text", "lines", "pairs", "labels", "masked"});
+  check_choice("data.kind", data.kind, {"text", "lines", "pairs", "labels", "masked", "images"});
   check_choice("data.label_column", data.label_column, {"first", "last"});
   check_choice("data.windows", data.windows, {"shuffled", "random"});
   check_range("data.validation_fraction", data.validation_fraction, 0, 0.99);
   check_range("data.context", double(data.context), 0, kAny);
+  check_range("data.flip", data.flip, 0, 1);
+  check_range("data.shift", double(data.shift), 0, kAny);
+  check_range("data.erase", data.erase, 0, 1);
   check_choice("tokenizer.type", tokenizer.type, {"characters", "bpe", "words", "file"});
   FOVEA_CHECK_CONFIG(tokenizer.type != "file" || !tokenizer.path.empty() || !train.init.empty(),
                      "tokenizer.path is empty; tokenizer.type = \"file\" needs the path of a tokenizer.json");
@@ -121,7 +130,8 @@ void TrainOptions::check() const {
   FOVEA_CHECK_CONFIG(optim.eps > 0 && std::isfinite(optim.eps), "optim.eps is ", optim.eps,
                      ", must be a number above 0");
   check_range("optim.clip", optim.clip, 0, kAny);
-  check_range("optim.batch_size", double(optim.batch_size), data.kind == "text" || data.kind == "lines" ? 1 : 0, kAny);
+  const bool whole_rows = data.kind == "text" || data.kind == "lines" || data.kind == "images";
+  check_range("optim.batch_size", double(optim.batch_size), whole_rows ? 1 : 0, kAny);
   check_range("optim.batch_tokens", double(optim.batch_tokens), 0, kAny);
   FOVEA_CHECK_CONFIG(optim.batch_size + optim.batch_tokens > 0, "optim.batch_size and optim.batch_tokens are both 0");
   check_range("optim.accumulate", double(optim.accumulate), 1, 100000);  // they are in memory together

@@ -16,15 +16,20 @@ namespace fovea {
 
 struct DataOptions {
   // text (one stream), lines (a text a line, packed), pairs (source<TAB>target); for models that read: labels
-  // (label<TAB>text), masked (a text a line, some words hidden)
+  // (label<TAB>text), masked (a text a line, some words hidden); for models that see: images
   std::string kind = "text";
-  std::vector<std::string> train;       // files, read one after another
+  std::vector<std::string> train;       // files, read one after another; images: folders of classes, or IDX files
   std::vector<std::string> validation;  // files; empty: see validation_fraction
   double validation_fraction = 0;       // of the training text, cut off its end; 0: no validation
   int64_t context = 0;                  // tokens in a row; 0: as many as the model has positions
   std::string windows = "shuffled";     // text: shuffled (each token once an epoch) or random
   bool drop_longer = false;             // pairs and labelled texts longer than `context`: left out, no error
-  std::string label_column = "first";   // labels: first, last (text<TAB>label)
+  bool cut_longer = false;  // labelled texts longer than `context` are cut, here and wherever the model is used
+  std::string label_column = "first";  // labels: first, last (text<TAB>label)
+  bool resize = false;                 // images of another size than the model's: resized, no error
+  double flip = 0;                     // images, in training: see AugmentationOptions (data/augmentation.h)
+  int64_t shift = 0;
+  double erase = 0;
   void visit(FieldVisitor& visitor);
 };
 
@@ -32,6 +37,7 @@ struct TokenizerOptions {
   std::string type = "characters";  // characters, bpe (byte-level), words (both trained here), file
   std::string path;                 // file: a tokenizer.json or its folder
   int64_t vocab_size = 8000;        // bpe, words
+  std::string isolate;              // bpe: see BpeTrainingOptions (text/training.h)
   void visit(FieldVisitor& visitor);
 };
 
@@ -74,7 +80,7 @@ struct RunOptions {
   int64_t steps = 1000;
   double max_minutes = 0;            // stop earlier when they are over; 0: no limit. The schedule stays one of steps
   int64_t validate_every = 250;      // steps; 0: only at the end
-  int64_t validate_batch_size = 32;  // rows (text, lines)
+  int64_t validate_batch_size = 32;  // rows (all but pairs)
   int64_t patience = 0;              // stop after so many validations without a new best; 0: never
   int64_t checkpoint_every = 1000;   // steps, beside those with a new best and the last; 0: only those
   int64_t journal_every = 1;         // steps

@@ -22,7 +22,8 @@ namespace {
 
 Tokenizer train_tokenizer(const TokenizerOptions& options, std::string text, const std::vector<std::string>& special,
                           const char* unknown) {
-  if (options.type == "bpe") return train_bpe({text}, {.vocab_size = options.vocab_size, .special_tokens = special});
+  if (options.type == "bpe")
+    return train_bpe({text}, {.vocab_size = options.vocab_size, .special_tokens = special, .isolate = options.isolate});
   if (options.type == "words")
     return train_words(text, {.vocab_size = options.vocab_size, .unk_token = unknown, .special_tokens = special});
   return train_characters(text, {.unk_token = unknown, .special_tokens = special});
@@ -89,6 +90,7 @@ TrainParts load_train_parts(const TrainOptions& options) {
   if (!options.train.init.empty()) check_model_folder(options.train.init);
   FOVEA_CHECK_CONFIG(data.validation.empty() || data.validation_fraction == 0,
                      "data.validation and data.validation_fraction exclude each other");
+  if (data.kind == "images") return load_image_parts(options);
   const LabelColumn column = label_column(data.label_column);
   Corpus train = read_corpus(data.kind, data.train, "training text", column), validation;
   if (!data.validation.empty()) validation = read_corpus(data.kind, data.validation, "validation text", column);
@@ -97,6 +99,12 @@ TrainParts load_train_parts(const TrainOptions& options) {
   TrainParts out;
   out.tokenizer = make_tokenizer(options, train);
   out.model = make_model_for(options, train, *out.tokenizer);
+  if (data.cut_longer) {
+    FOVEA_CHECK_CONFIG(data.kind == "labels", "data.cut_longer is for labelled texts, data.kind is \"", data.kind,
+                       "\"");
+    const int64_t longest = data.context > 0 ? data.context : out.model->max_positions();
+    out.tokenizer = shorten_texts(*out.tokenizer, longest);
+  }
   Cut cut{.kind = data.kind,
           .context = data.context,
           .batch_size = options.optim.batch_size,
@@ -118,6 +126,8 @@ TrainParts load_train_parts(const TrainOptions& options) {
 
 MeasuredData load_measured_data(const ModelImpl& model, const Tokenizer& tokenizer, const MeasureOptions& options) {
   FOVEA_CHECK(!options.files.empty(), "no file to measure on");
+  FOVEA_CHECK_CONFIG(options.kind != "images", "the data's kind is \"images\", which a ", model.type(),
+                     " model does not read");
   const Corpus corpus = read_corpus(options.kind, options.files, "text", label_column(options.label_column));
   return cut_corpus(corpus, model, tokenizer,
                     {.kind = options.kind, .context = options.context, .batch_size = options.batch_size, .seed = 1});

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "fovea/data/dataset.h"
+#include "fovea/data/image_processor.h"
 #include "fovea/models/model.h"
 #include "fovea/text/tokenizer.h"
 #include "fovea/train/options.h"
@@ -36,5 +37,8 @@ struct MeasuredData {
 
 // What evaluate() (loss/evaluate.h) needs to measure a model on files.
 MeasuredData load_measured_data(const ModelImpl& model, const Tokenizer& tokenizer, const MeasureOptions& options);
+// The same for a model that sees: images, prepared as its folder says. Uses `files` and `batch_size`.
+std::shared_ptr<Dataset> load_measured_images(const ModelImpl& model, const ImageProcessor& prepare,
+                                              const MeasureOptions& options);
 
 }  // namespace fovea

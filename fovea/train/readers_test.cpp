@@ -90,6 +90,20 @@ TEST_F(Readers, TheLabelMayStandLast) {
   EXPECT_EQ(parts.validation->token_count(), 10);
 }
 
+TEST_F(Readers, LongTextsMayBeCutForGood) {
+  const auto o = options({train_file(), test_file(), "data.context=6", "data.cut_longer=true"});
+  const TrainParts parts = load_train_parts(o);
+  EXPECT_EQ(parts.train->token_count(), 200);
+  EXPECT_EQ(parts.train->longest_row(), 6);
+  const TextEncoder encoder = trained(o);  // what was saved cuts likewise
+  EXPECT_EQ(encoder.tokenizer.ids("the day was it and a rain fog sun").size(), 6u);
+  const auto measured = load_measured_data(*encoder.model, encoder.tokenizer,
+                                           {.kind = "labels", .files = {(folder_ / "test.tsv").string()}});
+  EXPECT_EQ(measured.data->token_count(), 60);
+  expect_error({"data.kind=masked", train_file(), "data.cut_longer=true"}, ErrorKind::kConfig,
+               "data.cut_longer is for");
+}
+
 TEST_F(Readers, PairsHaveTwoSegments) {
   std::string table;
   for (int i = 0; i < 20; ++i) table += (i % 2 ? "same\tday\tday\n" : "other\tday\tsun\n");

@@ -253,7 +253,8 @@ std::optional<double> TrainRun::bits_per_character(double loss) const {
 }
 
 CheckpointParts TrainRun::checkpoint_parts() {
-  return {parts_.model, parts_.tokenizer ? &*parts_.tokenizer : nullptr, &optimizer_};
+  return {parts_.model, parts_.tokenizer ? &*parts_.tokenizer : nullptr, &optimizer_,
+          parts_.prepare ? &*parts_.prepare : nullptr};
 }
 
 }  // namespace fovea

@@ -16,6 +16,7 @@
 #include <string_view>
 
 #include "fovea/data/dataset.h"
+#include "fovea/data/image_processor.h"
 #include "fovea/models/model.h"
 #include "fovea/text/tokenizer.h"
 #include "fovea/train/options.h"
@@ -26,8 +27,9 @@ struct TrainParts {
   Model model;
   std::optional<Tokenizer> tokenizer;  // saved with every checkpoint
   std::shared_ptr<Dataset> train;
-  std::shared_ptr<Dataset> validation;  // null: none; the last checkpoint is then the best
-  double characters_per_token = 0;      // of the validation text; 0: losses are not told in bits per character
+  std::shared_ptr<Dataset> validation;    // null: none; the last checkpoint is then the best
+  double characters_per_token = 0;        // of the validation text; 0: losses are not told in bits per character
+  std::optional<ImageProcessor> prepare;  // of images; saved with every checkpoint
 };
 
 enum class TrainEnd {

@@ -44,6 +44,7 @@ std::string page_html(std::string_view record_json) {
       detail::concat(kPolicy, "\n<style>\n", kViewerCss, "</style>"));
   for (const auto& [mark, script] : {std::pair{R"(<script src="record.js"></script>)", kRecordJs},
                                      {R"(<script src="colour.js"></script>)", kColourJs},
+                                     {R"(<script src="picture.js"></script>)", kPictureJs},
                                      {R"(<script src="viewer.js"></script>)", kViewerJs}})
     put(page, mark, detail::concat("<script>\n", script, "</script>"));
   put(page, R"(id="record">null</script>)", detail::concat(R"(id="record">)", escaped(record_json), "</script>"));

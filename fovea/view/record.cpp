@@ -28,12 +28,29 @@ std::string bytes_of(const at::Tensor& weights) {
   return out;
 }
 
+// Bytes, the channels of a pixel side by side.
+nlohmann::json picture_json(const AttentionRecord::Picture& picture) {
+  const at::Tensor pixels = picture.pixels.permute({1, 2, 0});  // [Y, X, channels]
+  const auto bytes = pixels.accessor<uint8_t, 3>();
+  std::string out;
+  out.reserve(size_t(pixels.numel()));
+  for (int64_t y = 0; y < bytes.size(0); ++y)
+    for (int64_t x = 0; x < bytes.size(1); ++x)
+      for (int64_t c = 0; c < bytes.size(2); ++c) out += char(bytes[y][x][c]);
+  return {{"shape", pixels.sizes().vec()},
+          {"patches", {picture.rows, picture.columns}},
+          {"first", 1},
+          {"data", base64(out)}};
+}
+
 }  // namespace
 
 std::string to_json(const AttentionRecord& record) {
   nlohmann::json out{{"format", "fovea.attention"}, {"version", 1}, {"model", record.model}};
-  for (const auto& sequence : record.sequences)
+  for (const auto& sequence : record.sequences) {
     out["sequences"].push_back({{"name", sequence.name}, {"tokens", sequence.tokens}});
+    if (sequence.picture) out["sequences"].back()["picture"] = picture_json(*sequence.picture);
+  }
   for (const auto& map : record.maps)
     out["maps"].push_back({{"name", map.name},
                            {"queries", map.queries},

@@ -7,15 +7,22 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace fovea {
 
 struct AttentionRecord {
+  // What a sequence of patches was cut from.
+  struct Picture {
+    at::Tensor pixels;              // uint8 [1 or 3, Y, X], Y and X whole multiples of the patches'
+    int64_t rows = 0, columns = 0;  // of patches; the first of rows · columns tokens is token 1, behind the class token
+  };
   struct Sequence {
-    std::string name;                 // "text"; "source", "target"
+    std::string name;                 // "text"; "source", "target"; "picture"
     std::vector<std::string> tokens;  // UTF-8, as the text has them: blanks and line ends are themselves
+    std::optional<Picture> picture;
   };
   struct Map {
     std::string name;               // the probe's: "layers.3.attention.weights"

@@ -66,5 +66,17 @@ TEST(Record, KeepsWeightsBitForBitAndTokensAsTheyAre) {
   }
 }
 
+TEST(Record, KeepsThePixelsOfAPicture) {
+  AttentionRecord record{"eye", {{"picture", {"[class]", "1,1", "1,2"}}}, {}};
+  const at::Tensor pixels = at::arange(12).view({3, 1, 4}).to(at::kByte);
+  record.sequences[0].picture = {pixels, 1, 2};
+  const auto picture = nlohmann::json::parse(to_json(record))["sequences"][0]["picture"];
+  EXPECT_EQ(picture["shape"], (std::vector<int64_t>{1, 4, 3}));
+  EXPECT_EQ(picture["patches"], (std::vector<int64_t>{1, 2}));
+  EXPECT_EQ(picture["first"], 1);
+  const std::string bytes = unbase64(picture["data"]);
+  EXPECT_EQ(bytes, std::string({0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11}));
+}
+
 }  // namespace
 }  // namespace fovea

@@ -18,15 +18,34 @@ std::pair<int64_t, int64_t> axes_of(std::string_view name, size_t sequences) {
   return {1, 1};
 }
 
+std::vector<std::string> patch_names(const AttentionRecord::Picture& picture) {
+  const auto [pixels, rows, columns] = picture;
+  FOVEA_CHECK_KIND(ErrorKind::kArgument,
+                   pixels.scalar_type() == at::kByte && pixels.dim() == 3 && rows > 0 && columns > 0 &&
+                       pixels.size(1) % rows == 0 && pixels.size(2) % columns == 0,
+                   "recorder: a picture of ", pixels.scalar_type(), " ", pixels.sizes(), " and ", rows, " x ", columns,
+                   " patches; wanted Byte [channels, Y, X] of whole patches");
+  std::vector<std::string> out{"[class]"};
+  for (int64_t y = 1; y <= rows; ++y)
+    for (int64_t x = 1; x <= columns; ++x) out.push_back(std::to_string(y) + "," + std::to_string(x));
+  return out;
+}
+
 }  // namespace
 
 Recorder::Recorder(std::string model, std::vector<std::string> tokens)
-    : record_{std::move(model), {{"text", std::move(tokens)}}, {}},
+    : record_{std::move(model), {{"text", std::move(tokens), {}}}, {}},
       probe_(Probe::on(kPattern, [this](std::string_view name, const at::Tensor& weights) { take(name, weights); })) {}
 
 Recorder::Recorder(std::string model, std::vector<std::string> source, std::vector<std::string> target)
-    : record_{std::move(model), {{"source", std::move(source)}, {"target", std::move(target)}}, {}},
+    : record_{std::move(model), {{"source", std::move(source), {}}, {"target", std::move(target), {}}}, {}},
       probe_(Probe::on(kPattern, [this](std::string_view name, const at::Tensor& weights) { take(name, weights); })) {}
+
+Recorder::Recorder(std::string model, AttentionRecord::Picture picture)
+    : Recorder(std::move(model), patch_names(picture)) {
+  record_.sequences[0].name = "picture";
+  record_.sequences[0].picture = std::move(picture);
+}
 
 void Recorder::take(std::string_view name, const at::Tensor& weights) {
   const auto fail_unless = [&](bool condition, const auto&... parts) {

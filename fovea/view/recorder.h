@@ -27,6 +27,9 @@ class Recorder {
   // all others at the target.
   Recorder(std::string model, std::vector<std::string> source, std::vector<std::string> target);
 
+  // A model that sees: the class token, then the patches row by row, named by row and column from 1.
+  Recorder(std::string model, AttentionRecord::Picture picture);
+
   // Ends listening. Error(kArgument) where no layer gave its weights.
   AttentionRecord finish();
 

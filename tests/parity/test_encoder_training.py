@@ -108,6 +108,28 @@ def test_the_label_may_stand_last(work):
     assert facts == first
 
 
+def test_odd_but_good_files(work):
+    """A byte order mark, Windows' line ends, empty lines, blanks inside a label."""
+    ask = lambda file: {**json.loads(good("eval", "--model", "run/best", "--data", file, "--json", cwd=work)), "seconds": 0}
+    lines = (work / "test.tsv").read_text().splitlines()
+    (work / "odd.tsv").write_bytes(b"\xef\xbb\xbf" + "\r\n\r\n".join(lines).encode())
+    assert ask("odd.tsv") == ask("test.tsv")
+    (work / "named.tsv").write_text((work / "train.tsv").read_text().replace("made\t", "made by hand\t"))
+    good("train", "recipe.toml", "data.train=named.tsv", "data.validation=[]", "train.steps=2", "train.out=named", cwd=work)
+    assert json.loads((work / "named/best/config.json").read_text())["id2label"] == {"0": "dark", "1": "light", "2": "made by hand"}
+
+
+def test_long_texts_are_cut_as_the_saved_tokenizer_says(work):
+    good("train", "recipe.toml", "data.context=6", "data.cut_longer=true", "train.out=cut", "train.steps=60", cwd=work)
+    tokenizer = Tokenizer.from_file(str(work / "cut/best/tokenizer.json"))
+    assert tokenizer.truncation["max_length"] == 6
+    model = AutoModelForSequenceClassification.from_pretrained(work / "cut/best").eval()
+    facts = json.loads(good("eval", "--model", "cut/best", "--data", "test.tsv", "--json", cwd=work))
+    with torch.no_grad():
+        losses = [-model(torch.tensor([tokenizer.encode(text).ids])).logits[0].log_softmax(-1)[model.config.label2id[label]].item() for label, text in rows(work)]
+    assert facts["texts"] == 90 and facts["loss"] == pytest.approx(sum(losses) / 90, abs=1e-4)
+
+
 @pytest.mark.parametrize("start", ["bare", "words"])
 def test_a_folders_encoder_gets_a_new_head(work, start):
     good("train", "recipe.toml", f"train.init={start}", f"train.out=from-{start}", "optim.learning_rate=2e-3", "train.steps=240", cwd=work)
@@ -156,6 +178,11 @@ BAD = {
     "empty split": ("train", ["data.validation=[]", "data.validation_fraction=0.001"], 3, "leave one side empty"),
     "empty file": ("train", ["data.train=empty.tsv"], 3, "empty.tsv: holds no texts"),
     "GB18030": ("train", ["data.train=chinese.tsv"], 3, "chinese.tsv.*GB18030"),
+    "blank beside a label": ("train", ["data.train=blank.tsv"], 3, r'blank\.tsv:2: the label " light" begins or ends with a blank'),
+    "empty text": ("train", ["data.train=silent.tsv"], 3, r"silent\.tsv:2: the text is empty"),
+    "too long": ("train", ["data.context=6"], 3, r"train\.tsv:\d+: the text has \d+ tokens, rows have 6; .*data\.cut_longer.*data\.drop_longer"),
+    "cut what has no labels": ("train", ["data.kind=masked", "data.cut_longer=true", "data.train=text.txt", "data.validation=text.txt"], 2, "data.cut_longer is for"),
+    "eval: too long": ("eval", ["--model", "run/best", "--data", "long.tsv"], 3, r"long\.tsv:2: the text has 62 tokens"),
     "a decoder": ("train", ["model.type=llama"], 2, "an encoder such as bert"),
     "eval: unknown label": ("eval", ["--model", "run/best", "--data", "other.tsv"], 3, "other.tsv:2"),
     "eval: another kind": ("eval", ["--model", "run/best", "--data", "text.txt", "--kind", "masked"], 2, 'head "masked_lm"; .*head "classifier"'),
@@ -166,7 +193,7 @@ BAD = {
 
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input(work, name):
-    for file, content in {"other.tsv": "light\tday\nlihgt\tday\n", "one.tsv": "light\ta\nlight\tb\n", "column.tsv": "light\ta\ndark\n", "empty.tsv": "\n",
+    for file, content in {"blank.tsv": "dark\tnight\n light\tday\n", "silent.tsv": "dark\tnight\nlight\t\n", "long.tsv": f"dark\ta\nlight\t{'day ' * 60}\n", "other.tsv": "light\tday\nlihgt\tday\n", "one.tsv": "light\ta\nlight\tb\n", "column.tsv": "light\ta\ndark\n", "empty.tsv": "\n",
                           "last-column.tsv": "a\tx\nb\tx\nc\ty\nd\ty\n"}.items():
         (work / file).write_text(content)
     (work / "chinese.tsv").write_bytes("好\t保存文件，请稍候。\n坏\t无法保存文件。\n".encode("gb18030"))

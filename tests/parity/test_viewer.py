@@ -110,13 +110,10 @@ def weights_of(entry):
     return np.frombuffer(base64.b64decode(entry["data"]), "<f4").reshape(entry["shape"])
 
 
-@pytest.fixture(scope="module")
-def seen(page, record, tmp_path_factory):
-    """What Chromium shows after DRIVE, its console and its network log."""
+def browse(page, drive, work):
+    """What Chromium shows after `drive`, its console and its network log."""
     browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     assert browser, "no Chromium found; install the package `chromium`"
-    work = tmp_path_factory.mktemp("browser")
-    drive = DRIVE.replace("HOVERS", json.dumps(hovers(record))).replace("HEADS", str(HEADS))
     html = page.read_text("utf-8").replace("<head>", "<head>" + WATCH, 1)
     end = html.rindex("</body>")
     (work / "page.html").write_text(html[:end] + drive + html[end:], "utf-8")
@@ -132,6 +129,12 @@ def seen(page, record, tmp_path_factory):
     out["console"] = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
     out["requests"] = requested_urls(work / "net.json")
     return out
+
+
+@pytest.fixture(scope="module")
+def seen(page, record, tmp_path_factory):
+    drive = DRIVE.replace("HOVERS", json.dumps(hovers(record))).replace("HEADS", str(HEADS))
+    return browse(page, drive, tmp_path_factory.mktemp("browser"))
 
 
 def requested_urls(log):
@@ -209,3 +212,41 @@ def test_nothing_is_fetched(seen, page):
 def test_no_errors(seen):
     assert seen["problems"] == []
     assert seen["console"] == []
+
+
+# A picture of 2 x 3 patches: what its canvas shows, what pointing at a row and clicking a patch does.
+LOOK = """<script>
+const patches = [...document.querySelectorAll("#strip .patches > span")], picture = document.querySelector("#strip .picture canvas");
+const shades = () => patches.map((x) => Number(/([0-9.]+)\\)$/.exec(x.style.background)?.[1] ?? 0));
+const seen = { size: [picture.width, picture.height], pixels: [...picture.getContext("2d").getImageData(0, 0, 6, 4).data], texts: patches.map((x) => x.textContent) };
+document.querySelectorAll("#rows .label")[0].click();
+seen.shades = shades();
+patches[4].click();
+seen.title = document.getElementById("strip-title").textContent;
+seen.chosen = patches.findIndex((x) => x.className === "query");
+seen.problems = problems;
+document.body.append(Object.assign(document.createElement("pre"), { id: "seen", textContent: btoa(JSON.stringify(seen)) }));
+</script>"""
+
+
+def test_a_picture_under_its_patches(tmp_path):
+    from PIL import Image
+    from transformers import ViTConfig, ViTForImageClassification
+
+    torch.manual_seed(2)
+    config = ViTConfig(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16, image_size=[4, 6], patch_size=[2, 2],
+                       initializer_range=1.0)
+    ViTForImageClassification(config).save_pretrained(tmp_path)
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps({"size": {"height": 4, "width": 6}}))
+    pixels = np.arange(72, dtype="uint8").reshape(4, 6, 3) * 3
+    Image.fromarray(pixels).save(tmp_path / "picture.png")
+    done = subprocess.run([COMMAND, "attend", "--model", tmp_path, tmp_path / "picture.png", "-o", tmp_path / "look.html", "--json"],
+                          capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    weights = weights_of(json.loads(done.stdout)["maps"][0])
+    seen = browse(tmp_path / "look.html", LOOK, tmp_path)
+    assert seen["size"] == [6, 4] and seen["texts"] == [""] * 6
+    assert np.array_equal(np.array(seen["pixels"]).reshape(4, 6, 4)[..., :3], pixels)
+    assert seen["shades"] == pytest.approx(0.85 * np.sqrt(weights[0, 0, 1:]), abs=1e-3)  # the class token's row
+    assert seen["title"].startswith("What 2,2 (token 6)") and seen["chosen"] == 4
+    assert seen["problems"] == [] and seen["console"] == [] and seen["requests"] == []

@@ -19,7 +19,7 @@ function groups_of(record) {
     if (!groups.has(key)) groups.set(key, { title: title_of(key), layers: [] });
     groups.get(key).layers.push({ name: map.name, heads, rows, columns, data: map.data,
                                   queries: record.sequences[map.queries].tokens, keys: record.sequences[map.keys].tokens,
-                                  self: map.queries === map.keys });
+                                  self: map.queries === map.keys, picture: record.sequences[map.keys].picture });
   }
   return [...groups.values()];
 }

@@ -1,4 +1,4 @@
-// The attention page: draws a record as heat maps. Plain JavaScript, no network; needs record.js and colour.js.
+// The attention page: draws a record as heat maps. Plain JavaScript, no network; needs record.js, colour.js and picture.js.
 // SPDX-License-Identifier: Apache-2.0
 "use strict";
 
@@ -272,23 +272,24 @@ class Viewer {
 
   // The text itself; a click on a token asks what it looks at.
   make_strip() {
-    const { queries, keys, self } = this.current;
+    const { queries, keys, self, picture } = this.current;
     const spans = (tokens, chooses) => tokens.map((token, i) =>
       element("span", chooses ? { onclick: () => this.pin(i) } : {}, ...token_nodes(token)));
     this.key_spans = spans(keys, self);
     this.query_spans = self ? this.key_spans : spans(queries, true);
     const above = self ? [] : [...words(this.query_spans, queries), element("hr", {})];
-    $("strip").replaceChildren(...above, ...words(this.key_spans, keys));
+    $("strip").replaceChildren(...above, ...(picture ? picture_nodes(picture, this.key_spans) : words(this.key_spans, keys)));
   }
 
   // Tinted by what the active row looks at.
   show_strip() {
-    const { queries, columns } = this.current, row = this.row;
+    const { queries, columns, picture } = this.current, row = this.row;
     const weights = head_of(this.current, this.head).subarray(row * columns, (row + 1) * columns);
     this.key_spans.forEach((span, i) => {
       const shade = this.shade(weights[i], this.most);
       span.title = exact(weights[i]);
-      span.style.cssText = weights[i] > 0 ? `background:${this.palette.css[shade]};color:${this.palette.light(shade) ? "#10151c" : "#fff"}` : "";
+      if (picture && i >= picture.first) span.style.cssText = patch_style(this.scale.place(weights[i], this.most));
+      else span.style.cssText = weights[i] > 0 ? `background:${this.palette.css[shade]};color:${this.palette.light(shade) ? "#10151c" : "#fff"}` : "";
     });
     this.query_spans.forEach((span, i) => { span.className = i === row ? "query" : ""; });
     $("strip-title").replaceChildren("What ", element("b", {}, ...token_nodes(queries[row])), ` (token ${row + 1}) looks at`);

@@ -1,4 +1,4 @@
-// `fovea attend`: where every head looks while the model reads a text, as a page or as numbers.
+// `fovea attend`: where every head looks while the model reads a text or sees an image, as a page or as numbers.
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/ops/tensor.h>
 #include <c10/core/InferenceMode.h>
@@ -9,6 +9,7 @@
 #include "apps/fovea/output.h"
 #include "fovea/base/check.h"
 #include "fovea/base/utf8.h"
+#include "fovea/data/labelled_images.h"
 #include "fovea/generate/generate.h"
 #include "fovea/view/page.h"
 #include "fovea/view/recorder.h"
@@ -25,7 +26,8 @@ struct Attend {
 
   void declare(CommandLine& line) {
     line.option("-m,--model", "DIR", folder_path, "model folder", Need::kRequired);
-    line.positional("TEXT", text, "what the model reads");
+    line.positional("TEXT", text,
+                    "what the model reads; of a model that sees: a PNG or JPEG file, or FILE:N of an IDX file");
     line.option("--target", "TEXT", target, "encoder-decoder: what it has written [its own best answer]");
     line.option("-o,--out", "FILE", page, "HTML page to write; opens without a network");
     line.flag("--json", json, "the record on standard output (docs/view.md)");
@@ -35,6 +37,7 @@ struct Attend {
   int run() {
     FOVEA_CHECK_CONFIG(json || !page.empty(), "wanted --out FILE, --json or both");
     threads.apply();
+    if (ImageEncoder::fits(folder_path)) return write(watch_picture());
     const ModelFolder folder = open_model_folder(folder_path);
     const auto reader = std::dynamic_pointer_cast<EncoderModelImpl>(folder.model);
     const GenerativeModel writer = reader ? nullptr : writing_model(folder);
@@ -45,12 +48,30 @@ struct Attend {
     const AttentionRecord record = reader ? watch_reader(folder, *reader, ids)
                                    : both ? watch_both(folder, *writer, ids)
                                           : watch_one(folder, *writer, ids);
+    return write(record);
+  }
+
+  int write(const AttentionRecord& record) const {
     if (!page.empty()) write_page(page, record);
+    size_t tokens = record.sequences[0].tokens.size();
     if (json)
       output().line(to_json(record));
     else
-      output().line(detail::concat("saved ", page, " (", record.maps.size(), " layers, ", ids.size(), " tokens)"));
+      output().line(detail::concat("saved ", page, " (", record.maps.size(), " layers, ", tokens, " tokens)"));
     return 0;
+  }
+
+  AttentionRecord watch_picture() const {
+    FOVEA_CHECK_CONFIG(target.empty(), "--target is for an encoder-decoder; this model sees");
+    const ImageEncoder encoder = open_image_encoder(folder_path);
+    const ImageShape shape = encoder.shape();
+    const at::Tensor pixels = encoder.prepare.resized(read_picture(text, shape.channels));
+    const at::Tensor seen =
+        pixels.narrow(1, 0, shape.rows * shape.patch_height).narrow(2, 0, shape.columns * shape.patch_width);
+    const c10::InferenceMode inference;
+    Recorder recorder(folder_path, AttentionRecord::Picture{seen, shape.rows, shape.columns});
+    encoder.model->encode({.images = encoder.prepare.scaled(pixels).unsqueeze(0)});
+    return recorder.finish();
   }
 
   static AttentionRecord watch_reader(const ModelFolder& folder, const EncoderModelImpl& model,
@@ -104,7 +125,8 @@ struct Attend {
 
 void register_commands_attend(CommandsRegistry& registry) {
   registry.add("attend", command<Attend>("where every head of a model looks, as a page",
-                                         "fovea attend --model runs/kjv/best \"In the beginning\" -o look.html"));
+                                         "fovea attend --model runs/kjv/best \"In the beginning\" -o look.html\n"
+                                         "fovea attend --model runs/fashion/best coat.png -o look.html"));
 }
 
 }  // namespace fovea

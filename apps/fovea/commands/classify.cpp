@@ -1,4 +1,4 @@
-// `fovea classify`: the class of each text, or of each of its tokens.
+// `fovea classify`: the class of each text, of each of its tokens, or of each image.
 // SPDX-License-Identifier: Apache-2.0
 #include <nlohmann/json.hpp>
 
@@ -11,6 +11,7 @@
 #include "apps/fovea/terminal.h"
 #include "apps/fovea/text_input.h"
 #include "fovea/base/check.h"
+#include "fovea/data/labelled_images.h"
 
 namespace fovea {
 namespace {
@@ -25,12 +26,13 @@ struct Classify {
     line.option("-m,--model", "DIR", folder_path, "model folder", Need::kRequired);
     input.declare(line);
     line.flag("--pairs", pairs, "each text is two, with a tab between them");
-    line.flag("--json", json, "one JSON object a text (docs/json.md)");
+    line.flag("--json", json, "one JSON object a text or image (docs/json.md)");
     threads.declare(line);
   }
 
   int run() {
     threads.apply();
+    if (ImageEncoder::fits(folder_path)) return classify_images();
     const TextEncoder encoder = open_text_encoder(folder_path);
     const bool of_tokens = encoder.model->head() == "token_classifier";
     FOVEA_CHECK_INPUT(of_tokens || encoder.model->head() == "classifier", folder_path,
@@ -43,6 +45,26 @@ struct Classify {
       return !StopSignals::wanted();
     });
     return StopSignals::wanted() ? kExitInterrupted : 0;
+  }
+
+  // The "texts" name images.
+  int classify_images() const {
+    FOVEA_CHECK_CONFIG(!pairs, "--pairs is for models that classify texts; this one classifies images");
+    const ImageEncoder encoder = open_image_encoder(folder_path);
+    const int64_t channels = encoder.shape().channels;
+    const StopSignals catch_signals;
+    input.each(32, [&](const std::vector<TextLine>& lines) {
+      std::vector<at::Tensor> images;
+      for (const TextLine& line : lines) images.push_back(read_picture(line.text, channels));
+      for (const Classified& is : encoder.classify(images)) write(*encoder.model, is);
+      output().flush();
+      return !StopSignals::wanted();
+    });
+    return StopSignals::wanted() ? kExitInterrupted : 0;
+  }
+
+  void write(const EncoderModelImpl& model, const Classified& is) const {
+    json ? output().json(as_json(model, is)) : output().line(as_text(model, is));
   }
 
   static std::vector<std::string> checked_texts(const TextEncoder& encoder, const std::vector<TextLine>& lines) {
@@ -65,15 +87,15 @@ struct Classify {
     return out;
   }
 
-  static nlohmann::json as_json(const TextEncoder& encoder, const Classified& is) {
+  static nlohmann::json as_json(const EncoderModelImpl& model, const Classified& is) {
     nlohmann::json scores = nlohmann::json::object();
-    const auto labels = encoder.model->labels();
+    const auto labels = model.labels();
     for (size_t i = 0; i < labels.size(); ++i) scores[labels[i]] = is.scores[i];
     return {{"label", is.label}, {"scores", scores}};
   }
 
-  static std::string as_text(const TextEncoder& encoder, const Classified& is) {
-    const auto labels = encoder.model->labels();
+  static std::string as_text(const EncoderModelImpl& model, const Classified& is) {
+    const auto labels = model.labels();
     for (size_t i = 0; i < labels.size(); ++i)
       if (labels[i] == is.label) return is.label + "\t" + fixed(is.scores[i], 4);
     return is.label;
@@ -82,8 +104,7 @@ struct Classify {
   void write_texts(const TextEncoder& encoder, const std::vector<TextLine>& lines) const {
     const auto results =
         pairs ? encoder.classify(checked_pairs(encoder, lines)) : encoder.classify(checked_texts(encoder, lines));
-    for (const Classified& is : results)
-      json ? output().json(as_json(encoder, is)) : output().line(as_text(encoder, is));
+    for (const Classified& is : results) write(*encoder.model, is);
   }
 
   void write_tokens(const TextEncoder& encoder, const std::vector<TextLine>& lines) const {
@@ -91,10 +112,10 @@ struct Classify {
       nlohmann::json list = nlohmann::json::array();
       for (const ClassifiedToken& token : tokens) {
         if (!json) {
-          output().line(token.token + "\t" + as_text(encoder, token.is));
+          output().line(token.token + "\t" + as_text(*encoder.model, token.is));
           continue;
         }
-        list.push_back(as_json(encoder, token.is));
+        list.push_back(as_json(*encoder.model, token.is));
         list.back().update({{"token", token.token}, {"offset", token.offset}});
       }
       json ? output().json({{"tokens", list}}) : output().line("");
@@ -105,9 +126,10 @@ struct Classify {
 }  // namespace
 
 void register_commands_classify(CommandsRegistry& registry) {
-  registry.add("classify", command<Classify>("the class of each text, or of each of its tokens",
-                                             "fovea classify --model models/sentiment \"A film to see twice.\"\n"
-                                             "fovea classify --model models/sentiment --json < reviews.txt"));
+  registry.add("classify", command<Classify>("the class of each text, of each of its tokens, or of each image",
+                                             "fovea classify --model runs/sentiment/best \"A film to see twice.\"\n"
+                                             "fovea classify --model runs/sentiment/best --json < reviews.txt\n"
+                                             "fovea classify --model runs/fashion/best left-shoe.png coat.jpg"));
 }
 
 }  // namespace fovea

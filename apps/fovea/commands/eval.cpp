@@ -1,4 +1,4 @@
-// `fovea eval`: how good a model is on texts it is given: its loss, and what its kind is for.
+// `fovea eval`: how good a model is on texts or images it is given: its loss, and what its kind is for.
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
 #include <cmath>
@@ -15,6 +15,7 @@
 #include "fovea/data/text_lines.h"
 #include "fovea/io/files.h"
 #include "fovea/loss/evaluate.h"
+#include "fovea/models/image_encoder.h"
 #include "fovea/train/parts.h"
 
 namespace fovea {
@@ -30,11 +31,12 @@ struct Eval {
 
   void declare(CommandLine& line) {
     line.option("-m,--model", "DIR", folder_path, "model folder");
-    line.option("-d,--data", "FILE", files, "what to measure on (may be repeated)");
-    line.option(
-        "--kind", "text|lines|pairs|labels|masked", kind,
-        "one stream of text, a text a line, source<TAB>target, label<TAB>text, or a text a line with some words "
-        "hidden [what the model is for]");
+    line.option("-d,--data", "FILE", files,
+                "what to measure on (may be repeated); images: a folder of CLASS/*.png or *.jpg, or an IDX file");
+    line.option("--kind", "text|lines|pairs|labels|masked|images", kind,
+                "one stream of text, a text a line, source<TAB>target, label<TAB>text, a text a line with some words "
+                "hidden, or "
+                "images [what the model is for]");
     line.option("--label-column", "first|last", label_column, "of labels [first]");
     line.option("--context", "N", context, "tokens in a row [as many as the model has positions]");
     line.option("--batch-size", "N", batch_size, "rows that run together [32]");
@@ -56,6 +58,7 @@ struct Eval {
     threads.apply();
     const StopSignals catch_signals;
     if (!texts.empty()) return score_files(), 0;
+    if (ImageEncoder::fits(folder_path)) return measure_images();
     const ModelFolder folder = open_model_folder(folder_path);
     FOVEA_CHECK_CONFIG(context <= folder.model->max_positions(), "--context is ", context, ", the model has ",
                        folder.model->max_positions(), " positions");
@@ -122,6 +125,24 @@ struct Eval {
     return facts;
   }
 
+  int measure_images() const {
+    const ImageEncoder encoder = open_image_encoder(folder_path);
+    const auto begin = std::chrono::steady_clock::now();
+    const auto data =
+        load_measured_images(*encoder.model, encoder.prepare,
+                             {.kind = kind.empty() ? "images" : kind, .files = files, .batch_size = batch_size});
+    const auto result = evaluate(*encoder.model, *data, StopSignals::wanted);
+    const auto found = result ? predict(*encoder.model, *data, StopSignals::wanted) : std::nullopt;
+    if (!found) return kExitInterrupted;
+    FOVEA_CHECK_KIND(ErrorKind::kDiverged, std::isfinite(result->loss), folder_path, ": the loss is ",
+                     std::abs(result->loss));
+    Facts facts = {{"loss", result->loss}, {"images", result->tokens}};
+    facts.update(class_facts(*found, encoder.model->labels(), draws()));
+    facts["seconds"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    show(facts);
+    return 0;
+  }
+
   // What the model writes: translations of pairs, samples of a decoder.
   std::optional<Facts> with_texts(const ModelFolder& folder, Facts facts) const {
     const auto writer = std::dynamic_pointer_cast<GenerativeModelImpl>(folder.model);
@@ -171,11 +192,13 @@ struct Eval {
 }  // namespace
 
 void register_commands_eval(CommandsRegistry& registry) {
-  registry.add("eval",
-               command<Eval>("how good a model is: loss, accuracy, BLEU",
-                             "fovea eval --model runs/kjv/best --data .cache/data/kjv/test.txt\n"
-                             "fovea eval --model runs/en-zh/best --data .cache/data/en-zh/test.tsv --beams 4 --json\n"
-                             "fovea eval --texts answers.txt --wanted right.txt"));
+  registry.add(
+      "eval",
+      command<Eval>("how good a model is: loss, accuracy, BLEU",
+                    "fovea eval --model runs/kjv/best --data .cache/data/kjv/test.txt\n"
+                    "fovea eval --model runs/en_zh/best --data .cache/data/en-zh/test_far.tsv --beams 4 --json\n"
+                    "fovea eval --model runs/fashion/best --data .cache/data/fashion-mnist/test-images-idx3-ubyte\n"
+                    "fovea eval --texts answers.txt --wanted right.txt"));
 }
 
 }  // namespace fovea

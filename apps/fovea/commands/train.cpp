@@ -136,6 +136,7 @@ struct Train {
     const std::string& kind = options.data.kind;
     const bool characters = options.tokenizer.type == "characters" && options.train.init.empty() && kind == "text";
     const char* unit = kind == "labels"   ? " texts · "
+                       : kind == "images" ? " images · "
                        : kind == "masked" ? " tokens to hide · "
                        : characters       ? " characters · "
                                           : " tokens · ";

@@ -24,8 +24,8 @@ struct Translate : Writing {
 void register_commands_translate(CommandsRegistry& registry) {
   registry.add("translate",
                command<Translate>("answer each text by another: translate, summarise",
-                                  "fovea translate --model runs/en-zh/best \"Save the file first.\" --beams 4\n"
-                                  "fovea translate --model runs/en-zh/best --file texts.txt --json > answers.jsonl"));
+                                  "fovea translate --model runs/en_zh/best \"Save the file first.\" --beams 4\n"
+                                  "fovea translate --model runs/en_zh/best --file texts.txt --json > answers.jsonl"));
 }
 
 }  // namespace fovea

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""fovea train, eval and translate on pairs: a small language of fourteen words, its tokenizer in the package, bad input."""
+import json
+import random
+import re
+
+import pytest
+import sacrebleu
+from test_command import fovea, good
+from tokenizers import Tokenizer
+
+WORDS = dict(zip("open close save the file window red blue line of new old and page".split(), "开关存这件窗红蓝行的新旧和页"))
+RECIPE = """
+[data]
+kind = "pairs"
+train = ["train.tsv"]
+validation = ["validation.tsv"]
+[tokenizer]
+type = "bpe"
+vocab_size = 360
+isolate = "\\\\p{Lo}"
+[model]
+type = "transformer"
+width = 32
+encoder_layers = 1
+decoder_layers = 1
+heads = 2
+hidden = 64
+positions = 32
+pre_norm = true
+dropout = 0
+[optim]
+learning_rate = 1e-2
+batch_size = 0
+batch_tokens = 200
+label_smoothing = 0.1
+[train]
+out = "run"
+steps = 300
+validate_every = 150
+"""
+
+
+def table(draw, count):
+    """Word for word, the other way round."""
+    lines = []
+    for _ in range(count):
+        words = draw.choices(list(WORDS), k=draw.randrange(2, 7))
+        lines.append(f"{' '.join(words)}\t{''.join(WORDS[w] for w in reversed(words))}。\n")
+    return "".join(lines)
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("translation")
+    draw = random.Random(6)
+    for name, count in {"train": 600, "validation": 40, "test": 60}.items():
+        (folder / f"{name}.tsv").write_text(table(draw, count))
+    (folder / "recipe.toml").write_text(RECIPE)
+    good("train", "recipe.toml", cwd=folder)
+    return folder
+
+
+def pairs(work):
+    return [line.split("\t") for line in (work / "test.tsv").read_text().splitlines()]
+
+
+def test_it_learns_and_is_measured_as_sacrebleu_measures(work):
+    facts = json.loads(good("eval", "--model", "run/best", "--data", "test.tsv", "--beams", "3", "--json", cwd=work))
+    texts = [source for source, _ in pairs(work)]
+    answers = [json.loads(line)["text"] for line in good("translate", "--model", "run/best", "--beams", "3", "--json", *texts, cwd=work).splitlines()]
+    wanted = sacrebleu.corpus_bleu(answers, [[target for _, target in pairs(work)]], tokenize="zh").score
+    assert facts["bleu"] == pytest.approx(wanted, abs=1e-6) and facts["bleu_words"] == "zh" and facts["texts"] == 60
+    assert facts["bleu"] > 60, answers[:5]
+
+
+def test_each_chinese_character_is_a_token_here_and_in_the_package(work):
+    tokenizer = Tokenizer.from_file(str(work / "run/best/tokenizer.json"))
+    for _, target in pairs(work)[:20]:
+        ids = json.loads(good("tokenize", "--model", "run/best", "--json", target, cwd=work))["ids"]
+        assert ids == tokenizer.encode(target).ids and len(ids) == len(target)
+        assert tokenizer.decode(ids) == target
+
+
+def test_attention_from_target_to_source(work):
+    record = json.loads(good("attend", "--model", "run/best", "save the file", "--json", cwd=work))
+    assert [s["name"] for s in record["sequences"]] == ["source", "target"]
+    assert {(m["queries"], m["keys"]) for m in record["maps"]} == {(0, 0), (1, 1), (1, 0)}
+
+
+def test_a_run_with_fewer_steps_goes_on_as_if_it_had_not_ended(work):
+    run = ["train", "recipe.toml", "train.validate_every=15", "schedule.name=constant", "model.dropout=0.1"]
+    good(*run, "train.out=whole", "train.steps=30", cwd=work)
+    good(*run, "train.out=parts", "train.steps=17", cwd=work)
+    good(*run, "train.out=parts", "train.steps=30", cwd=work)
+    whole, parts = ((work / f"{name}/last/model.safetensors").read_bytes() for name in ("whole", "parts"))
+    assert whole == parts
+
+
+BAD = {
+    "missing column": ("train", ["data.train=column.tsv"], 3, r"column\.tsv:2: one column; wanted source<TAB>target"),
+    "third column": ("train", ["data.train=third.tsv"], 3, r"third\.tsv:1: 3 columns"),
+    "empty target": ("train", ["data.train=silent.tsv"], 3, r"silent\.tsv:3: the target column is empty"),
+    "too long": ("train", ["data.train=long.tsv"], 3, r"long\.tsv:2: the pair has \d+ tokens, rows have 32; data\.drop_longer"),
+    "no pairs": ("train", ["data.train=empty.tsv"], 3, r"empty\.tsv: holds no pairs"),
+    "empty split": ("train", ["data.validation=[]", "data.validation_fraction=0.0001"], 3, "leave one side empty"),
+    "GB18030": ("train", ["data.train=chinese.tsv"], 3, r"chinese\.tsv.*GB18030"),
+    "a bad pattern": ("train", ['tokenizer.isolate="("'], 3, "isolate"),
+    "an encoder": ("train", ["model.type=bert"], 2, "bert"),
+    "eval: missing column": ("eval", ["--model", "run/best", "--data", "column.tsv"], 3, r"column\.tsv:2"),
+    "eval: too long": ("eval", ["--model", "run/best", "--data", "long.tsv"], 3, r"long\.tsv:2"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input(work, name):
+    for file, content in {"column.tsv": "open\t开\nclose\n", "third.tsv": "a\tb\tc\n", "silent.tsv": "a\tb\n\nc\t\n",
+                          "long.tsv": f"open\t开\nsave\t{'存' * 40}\n", "empty.tsv": "\n"}.items():
+        (work / file).write_text(content)
+    (work / "chinese.tsv").write_bytes("save the file\t保存文件，请稍候。\n".encode("gb18030"))
+    verb, arguments, code, message = BAD[name]
+    if verb == "train":
+        arguments = ["recipe.toml", "train.out=bad", *arguments]
+    done = fovea(verb, *arguments, cwd=work)
+    text = done.stderr.decode()
+    assert done.returncode == code and re.search(message, text), text
+
+
+def test_odd_but_good_files(work):
+    """A byte order mark, Windows' line ends, empty lines."""
+    ask = lambda file: {**json.loads(good("eval", "--model", "run/best", "--data", file, "--loss-only", "--json", cwd=work)), "seconds": 0}
+    lines = (work / "test.tsv").read_text().splitlines()
+    (work / "odd.tsv").write_bytes(b"\xef\xbb\xbf" + "\r\n\r\n".join(lines).encode())
+    assert ask("odd.tsv") == ask("test.tsv")
