@@ -155,7 +155,9 @@ Tensor StackImpl::forward(const Tensor& x, const StackInput& in) const {
     } else {
       T = count;
       y.stream = y.stream.flatten(0, 1).index_select(0, real.places).unsqueeze(0);  // [1, N, C]
-      shared = {.mask = order(T) & masks::document(real.texts), .positions = real.positions};
+      shared = {.mask = order(T) & masks::document(real.texts),
+                .positions = real.positions,
+                .attention_dropout = in.attention_dropout};
     }
   }
   const PositionPass pass = position->prepare(shared.positions, T, past + T, x.options());

@@ -139,8 +139,8 @@ Tensor BigBirdImpl::question_slots(const Batch& batch) const {
   const Tensor start = batch.start.defined() ? batch.start.unsqueeze(1) : at::zeros({1, 1}, batch.ids.options());
   Tensor separators = batch.ids.eq(options_.sep_token_id);
   if (const Tensor real = bert_real_tokens(batch); real.defined()) separators = separators.logical_and(real);
-  const Tensor found = separators.any(1, /*keepdim=*/true);  // without one, the question is the first token
-  const Tensor last = separators.to(at::kLong).argmax(1, /*keepdim=*/true).where(found, start);
+  const Tensor first = separators.cumsum(1).eq(0).sum(1, /*keepdim=*/true);  // [B, 1]; T where there is none
+  const Tensor last = first.where(first < batch.ids.size(1), start);  // without one, the question is the first token
   return slot.ge(start).logical_and(slot.le(last));
 }
 

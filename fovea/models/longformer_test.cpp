@@ -87,7 +87,7 @@ TEST(LongformerModel, OnlyTheWindowAndGlobalTokensReachAToken) {
   const auto ids = longformer_ids(1, 9);
   const auto changed = [&](int64_t slot, const Tensor& global) {  // which tokens see a change of one
     auto other = ids.clone();
-    other[0][slot] = 12;
+    other[0][slot] = 4;
     const auto difference =
         model->encode({.ids = ids, .global = global}) - model->encode({.ids = other, .global = global});
     return difference.abs().sum({0, 2}).gt(1e-9);
@@ -170,7 +170,9 @@ TEST(LongformerModel, NoTokensOneTokenAndWrongCalls) {
 TEST(LongformerModel, TheKernelsTakeAllOfIt) {
   auto model = Longformer(longformer_config("classifier"));  // f32
   std::vector<std::string> lines;
-  set_log_callback([&](std::string_view, std::string_view line) { lines.emplace_back(line); });
+  set_log_callback([&](std::string_view topic, std::string_view line) {
+    if (topic == "dispatch") lines.emplace_back(line);
+  });
   model->loss({.ids = longformer_ids(2, 16), .lengths = slots({16, 9}), .labels = slots({0, 2})}).sum.backward();
   set_log_callback({});
   EXPECT_EQ(lines.size(), 4u);  // two layers, the window's rows and the global ones

@@ -74,8 +74,10 @@ torch::nn::Linear global_projection(int64_t from, int64_t to, bool bias) {
   return torch::nn::Linear(torch::nn::LinearOptions(from, to).bias(bias));
 }
 
+}  // namespace
+
 // The K global tokens of a batch, and their places in [B, N], N being the most that a row has.
-struct GlobalRows {
+struct LongformerVariantImpl::GlobalRows {
   Tensor row, place, slot;  // [K]: of the batch, among the row's tokens, among its global ones
   Tensor places;            // [B, N], −1 behind a row's last
 
@@ -94,8 +96,6 @@ struct GlobalRows {
     return all.transpose(1, 2).index_put({row, place}, rows).transpose(1, 2);  // [B, H, T, …]
   }
 };
-
-}  // namespace
 
 LongformerVariantImpl::LongformerVariantImpl(const VariantOptions& options) : options_(options) {
   const auto& o = options_;

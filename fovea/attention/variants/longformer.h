@@ -32,6 +32,7 @@ class LongformerVariantImpl final : public VariantImpl {
   torch::nn::Linear value{nullptr};  // C -> G·E
 
  private:
+  struct GlobalRows;
   struct Split;
   Split split(const VariantTokens& tokens, const Tensor& query, const Tensor& key,
               const AttentionOptions& options) const;
