@@ -13,6 +13,7 @@
 #include <iostream>
 #include <map>
 
+#include "benchmarks/long_layers.h"
 #include "fovea/generate/generate.h"
 #include "fovea/models/gpt2.h"
 #include "fovea/models/pretrained.h"
@@ -94,6 +95,22 @@ Work forward(const Path& folder) {
   };
 }
 
+// An attention layer with the peer's weights, forward and backward.
+Work long_layer(const std::string& name, const Path& folder) {
+  const Tensor x = input(folder, "x").clone().requires_grad_();
+  const auto layer = bench::long_layer(name, x.size(1));
+  const at::NoGradGuard guard;
+  for (auto& parameter : layer.attention->named_parameters())
+    parameter.value().copy_(input(folder, parameter.key().c_str()));
+  return [=] {
+    const at::AutoGradMode on(true);
+    layer.attention->zero_grad();
+    x.mutable_grad() = Tensor();
+    const double sum = layer.run(x).abs().sum().item<double>();
+    return sum + x.grad().abs().sum().item<double>();
+  };
+}
+
 Work make(const std::string& name, const Path& folder) {
   const auto from_folder = [&](at::ScalarType type, GenerateOptions options) {
     const GenerativeModel model = load_generative_model(folder);
@@ -111,6 +128,7 @@ Work make(const std::string& name, const Path& folder) {
   if (name == "t5-small-beams")
     return from_folder(at::kFloat, {.max_new_tokens = 48, .beams = 4, .pad_id = 0, .start_id = 0});
   if (name == "bert-base-padded") return forward(folder);
+  if (name.find("-layer") != std::string::npos) return long_layer(name, folder);
   if (name == "minilm-encode") return encoding(folder);
   throw Error(ErrorKind::kArgument, "model_bench: unknown case \"" + name + "\"");
 }

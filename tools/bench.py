@@ -26,6 +26,10 @@ CASES = {  # what it is, the peer, rounds
     "gpt2-generate-bf16": ("the same, our weights in bf16, the peer's in f32", TRANSFORMERS, 5),
     "bert-base-padded": ("forward of 16 x 128 tokens, four in ten padding", TRANSFORMERS, 8),
     "t5-small-beams": ("48 tokens by 4 beams after a source of 32", TRANSFORMERS, 5),
+    "longformer-layer": ("an attention layer of Longformer, forward and backward, 4,096 tokens, window 512, one global token", TRANSFORMERS, 4),
+    "longformer-layer-dense": ("the same, the peer with a dense mask", PYTORCH, 4),
+    "bigbird-layer": ("an attention layer of BigBird in training, forward and backward, 4,096 tokens, blocks of 64", TRANSFORMERS, 4),
+    "bigbird-layer-dense": ("the same, the peer with a dense mask", PYTORCH, 4),
     "minilm-encode": ("sentence vectors of 1,000 texts of 4 to 60 words (needs tools/data/minilm and tools/data/kjv)", TRANSFORMERS, 3),
 }
 

@@ -64,7 +64,9 @@ AttentionImpl::AttentionImpl(MultiHeadOptions options) : options_(completed(std:
                                                                 .kv_heads = o.kv_heads,
                                                                 .head_width = o.head_width,
                                                                 .value_width = o.value_width,
-                                                                .max_positions = o.positions.max_positions}));
+                                                                .max_positions = o.positions.max_positions,
+                                                                .width = o.width,
+                                                                .bias = o.bias}));
 }
 
 void AttentionImpl::check_input(const Tensor& x, const AttendInput& in) const {
@@ -80,6 +82,14 @@ void AttentionImpl::check_input(const Tensor& x, const AttendInput& in) const {
     FOVEA_CHECK_KIND(ErrorKind::kArgument, o.memory_width == o.width, "attention: a memory of ", o.memory_width,
                      " channels is wanted, none was given");
   }
+  FOVEA_CHECK_KIND(ErrorKind::kArgument,
+                   (in.local_mask.is_full() && !in.global.defined()) || (!in.memory.defined() && in.cache == nullptr),
+                   "attention: local_mask and global go with self-attention without a cache");
+  FOVEA_CHECK_KIND(
+      ErrorKind::kArgument,
+      !in.global.defined() || (in.global.scalar_type() == at::kBool && in.global.sizes() == x.sizes().slice(0, 2)),
+      "attention: global is ", in.global.defined() ? in.global.toString() : "", ' ', in.global.sizes(),
+      ", wanted bool ", x.sizes().slice(0, 2));
   const Tensor& ids = in.positions.ids;
   FOVEA_CHECK_KIND(ErrorKind::kArgument, !ids.defined() || ids.dim() != 2 || ids.size(0) == x.size(0),
                    "attention: positions are ", ids.sizes(), ", wanted [T] or [B, T] with B = ", x.size(0));
@@ -107,9 +117,15 @@ AttentionImpl::Heads AttentionImpl::cross_heads(const Tensor& x, const AttendInp
   return {q, k, v};
 }
 
-Tensor AttentionImpl::attend(const Heads& h, const AttentionOptions& call) const {
-  if (!Probe::wants("weights")) return variant->attend(h.query, h.key, h.value, call);
-  const AttentionResult result = variant->attend_detailed(h.query, h.key, h.value, call);
+Tensor AttentionImpl::attend(const Tensor& x, const Heads& h, const AttendInput& in,
+                             const AttentionOptions& call) const {
+  const bool plain = in.local_mask.is_full() && !in.global.defined();
+  const VariantTokens tokens{x, in.global, in.local_mask};
+  if (!Probe::wants("weights"))
+    return plain ? variant->attend(h.query, h.key, h.value, call)
+                 : variant->attend_tokens(tokens, h.query, h.key, h.value, call);
+  const AttentionResult result = plain ? variant->attend_detailed(h.query, h.key, h.value, call)
+                                       : variant->attend_tokens_detailed(tokens, h.query, h.key, h.value, call);
   Probe::emit("weights", result.weights);
   return result.output;
 }
@@ -133,8 +149,8 @@ Tensor AttentionImpl::forward(const Tensor& x, const AttendInput& in) const {
   AttentionOptions call{.mask = in.mask, .score = in.score, .soft_cap = options_.soft_cap};
   if (pass != nullptr) call.score = call.score + pass->score;
   if (options_.scale != 0) call.scale = options_.scale;
-  if (is_training()) call.dropout = options_.dropout;
-  const Tensor y = attend(heads, call);  // [B, H, T, E]
+  if (is_training()) call.dropout = in.dropout.value_or(options_.dropout);
+  const Tensor y = attend(entering, heads, in, call);  // [B, H, T, E]
   return linear(output, y.transpose(1, 2).reshape({x.size(0), T, options_.heads * options_.value_width}));  // [B, T, C]
 }
 

@@ -47,6 +47,10 @@ struct AttendInput {
   LayerCache* cache = nullptr;
   Positions positions;                     // of x; read only by an encoding of its own; default: after the cache
   const PositionPass* position = nullptr;  // shared by a stack; replaces an encoding of its own
+  // Self-attention without a cache: as in VariantTokens.
+  Mask local_mask;
+  Tensor global;                  // bool [B, T]
+  std::optional<double> dropout;  // replaces the options'; in training only
 };
 
 class AttentionImpl : public torch::nn::Module {
@@ -72,7 +76,7 @@ class AttentionImpl : public torch::nn::Module {
   void check_input(const Tensor& x, const AttendInput& in) const;
   Heads self_heads(const Tensor& x, const AttendInput& in, const PositionPass* pass) const;
   Heads cross_heads(const Tensor& x, const AttendInput& in) const;
-  Tensor attend(const Heads& heads, const AttentionOptions& call) const;
+  Tensor attend(const Tensor& x, const Heads& heads, const AttendInput& in, const AttentionOptions& call) const;
 
   MultiHeadOptions options_;
 };

@@ -52,7 +52,10 @@ ResidualStream BlockImpl::forward(ResidualStream x, const BlockInput& in) const 
                                   .score = in.score,
                                   .cache = in.self_cache,
                                   .positions = in.positions,
-                                  .position = in.position});
+                                  .position = in.position,
+                                  .local_mask = in.local_mask,
+                                  .global = in.global,
+                                  .dropout = in.attention_dropout});
   });
   if (!cross_attention.is_empty()) {
     FOVEA_CHECK_KIND(ErrorKind::kArgument, in.memory.defined(),

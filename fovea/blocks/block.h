@@ -7,6 +7,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "fovea/attention/attention.h"
@@ -35,6 +36,10 @@ struct BlockInput {
   LayerCache* cross_cache = nullptr;
   Positions positions;  // as in AttendInput
   const PositionPass* position = nullptr;
+  // Of the self-attention, as in AttendInput.
+  Mask local_mask;
+  Tensor global;
+  std::optional<double> attention_dropout;
 };
 
 // What flows from block to block: the residual stream, and what the last part adds to it, which the next norm joins to

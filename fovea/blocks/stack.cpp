@@ -91,9 +91,11 @@ StackImpl::StackImpl(StackOptions options) : options_(std::move(options)) {
 }
 
 Tensor StackImpl::embed(const Tensor& x, const Positions& positions) const {
+  const bool first = options_.embed_dropout_first;
   Tensor y = position->embed(x, positions);
+  if (first) y = drop(y, options_.embed_dropout, is_training());
   if (!embed_norm.is_empty()) y = embed_norm->forward(y);
-  return drop(y, options_.embed_dropout, is_training());
+  return first ? y : drop(y, options_.embed_dropout, is_training());
 }
 
 BlockInput StackImpl::block_input(const Tensor& x, const StackInput& in) const {
@@ -101,13 +103,18 @@ BlockInput StackImpl::block_input(const Tensor& x, const StackInput& in) const {
   // Slots behind a short row would stay in the cache, where later steps would see them.
   FOVEA_CHECK_KIND(ErrorKind::kArgument, in.state == nullptr || !in.lengths.defined(),
                    "stack: lengths do not go with a state; pad on the left and give start");
+  for (const size_t given : {in.layer_masks.size(), in.layer_scores.size()})
+    FOVEA_CHECK_KIND(ErrorKind::kArgument, given == 0 || given == layers.size(), "stack: masks or scores of ", given,
+                     " layers were given, wanted ", layers.size(), " or none");
   const Tensor start = either(in.start, in.state, &DecoderState::start);
   const Tensor memory_lengths = either(in.memory_lengths, in.state, &DecoderState::memory_lengths);
 
   BlockInput out{.mask = in.mask,
                  .score = in.score,
                  .memory = either(in.memory, in.state, &DecoderState::memory),
-                 .memory_mask = in.memory_mask};
+                 .memory_mask = in.memory_mask,
+                 .global = in.global,
+                 .attention_dropout = in.attention_dropout};
   out.mask = out.mask & order(T);
   out.mask = out.mask & padding_mask(start, in.lengths);
   if (memory_lengths.defined()) out.memory_mask = out.memory_mask & masks::padding(memory_lengths);
@@ -128,8 +135,8 @@ bool StackImpl::may_skip_padding(const Tensor& x, const StackInput& in) const {
   // Only the kernels skip what one text may not see of another.
   const bool fused = x.device().is_cpu() && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16);
   return fused && options_.block.attention.variant == "softmax" && in.state == nullptr && !in.memory.defined() &&
-         in.mask.is_full() && in.score.is_empty() && (in.start.defined() || in.lengths.defined()) &&
-         !Probe::listening();
+         in.mask.is_full() && in.score.is_empty() && in.layer_masks.empty() && in.layer_scores.empty() &&
+         (in.start.defined() || in.lengths.defined()) && !Probe::listening();
 }
 
 Tensor StackImpl::forward(const Tensor& x, const StackInput& in) const {
@@ -148,7 +155,9 @@ Tensor StackImpl::forward(const Tensor& x, const StackInput& in) const {
     } else {
       T = count;
       y.stream = y.stream.flatten(0, 1).index_select(0, real.places).unsqueeze(0);  // [1, N, C]
-      shared = {.mask = order(T) & masks::document(real.texts), .positions = real.positions};
+      shared = {.mask = order(T) & masks::document(real.texts),
+                .positions = real.positions,
+                .attention_dropout = in.attention_dropout};
     }
   }
   const PositionPass pass = position->prepare(shared.positions, T, past + T, x.options());
@@ -160,6 +169,8 @@ Tensor StackImpl::forward(const Tensor& x, const StackInput& in) const {
       shared.self_cache = &in.state->self[i];
       shared.cross_cache = options_.block.cross_attention ? &in.state->cross[i] : nullptr;
     }
+    if (!in.layer_masks.empty()) shared.local_mask = in.layer_masks[i];
+    if (!in.layer_scores.empty()) shared.score = in.score + in.layer_scores[i];
     y = layers[i]->forward(std::move(y), shared);
   }
   const BlockImpl& last = *layers.back();

@@ -9,6 +9,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,20 +20,25 @@ namespace fovea {
 struct StackOptions {
   int64_t layers = 0;  // L
   BlockOptions block;
-  std::string position = "none";  // one encoding for all layers
-  PositionOptions positions;      // details of it; sizes left at 0 are the attention's
-  bool causal = false;            // no token sees a later one
-  int64_t window = 0;             // causal only: a token sees the newest `window`, itself included; 0: all
-  bool embed_norm = false;        // a norm after the positions are added (BERT, BART)
-  double embed_dropout = 0;       // after that
-  bool final_norm = false;        // a norm after the last block (pre-norm models)
-  double final_dropout = 0;       // after that (T5)
+  std::string position = "none";     // one encoding for all layers
+  PositionOptions positions;         // details of it; sizes left at 0 are the attention's
+  bool causal = false;               // no token sees a later one
+  int64_t window = 0;                // causal only: a token sees the newest `window`, itself included; 0: all
+  bool embed_norm = false;           // a norm after the positions are added (BERT, BART)
+  double embed_dropout = 0;          // after that
+  bool embed_dropout_first = false;  // between the two (BigBird)
+  bool final_norm = false;           // a norm after the last block (pre-norm models)
+  double final_dropout = 0;          // after that (T5)
 };
 
 struct StackInput {
-  Mask mask;              // beside `causal` and padding
-  Score score;            // beside the position's
-  Tensor start;           // [B] left padding: first real slot of each row; default: the state's
+  Mask mask;                        // beside `causal` and padding
+  Score score;                      // beside the position's
+  std::vector<Mask> layer_masks;    // beside `mask`, one for each layer: what tokens see that are not global; or none
+  std::vector<Score> layer_scores;  // beside `score`, one for each layer; or none
+  Tensor global;                    // bool [B, T]: tokens that see all and are seen by all; variant "longformer" only
+  std::optional<double> attention_dropout;  // replaces the options'; in training only
+  Tensor start;                             // [B] left padding: first real slot of each row; default: the state's
   Tensor lengths;         // [B] real tokens of each row, from `start` (or slot 0) on; not with a state
   Positions positions;    // default: real tokens are counted, from what the state holds on
   Tensor memory;          // [B, S, M] for cross-attention; default: the state's

@@ -7,7 +7,8 @@
 
 namespace fovea::masks {
 
-// Keys within `reach` of the query on both sides; is_global: bool [S] or [B, S]. Queries are the last T tokens.
-Mask window_global(int64_t reach, const at::Tensor& is_global);
+// Keys within `reach` of the query on both sides; is_global: bool [S] or [B, S]. Queries are the last T tokens. Without
+// `global_rows` the global tokens' own rows see nothing: for where they are computed by other means.
+Mask window_global(int64_t reach, const at::Tensor& is_global, bool global_rows = true);
 
 }  // namespace fovea::masks

@@ -10,14 +10,34 @@
 #include "fovea/layers/init.h"
 #include "fovea/masks/document.h"
 #include "fovea/models/bert_folder.h"
+#include "fovea/models/bert_recipe.h"
 #include "fovea/models/registry.h"
 
 namespace fovea {
 namespace {
 
-StackOptions bert_stack(const BertConfig& c) {
+bool bert_pools(const BertConfig& c) {
+  return c.head == "classifier" || c.head == "next_sentence" || c.head == "pretraining";
+}
+
+}  // namespace
+
+Tensor bert_real_tokens(const Batch& batch) {
+  if (!batch.lengths.defined() && !batch.start.defined()) return {};
+  const Tensor slot = at::arange(batch.ids.size(1), batch.ids.options());
+  const Tensor start = batch.start.defined() ? batch.start.unsqueeze(1) : at::zeros({1, 1}, batch.ids.options());
+  Tensor real = slot >= start;
+  if (batch.lengths.defined()) real = real.logical_and(slot < start + batch.lengths.unsqueeze(1));
+  return real;
+}
+
+StackOptions BertImpl::encoder_options(const BertConfig& c) {
   return {.layers = c.layers,
-          .block = {.attention = {.width = c.width, .heads = c.heads, .dropout = c.attention_dropout},
+          .block = {.attention = {.width = c.width,
+                                  .heads = c.heads,
+                                  .bias = c.attention_bias,
+                                  .output_bias = true,
+                                  .dropout = c.attention_dropout},
                     .feed_forward = {.hidden = c.hidden, .activation = c.activation},
                     .eps = c.eps,
                     .pre_norm = false,
@@ -28,67 +48,18 @@ StackOptions bert_stack(const BertConfig& c) {
           .embed_dropout = c.dropout};
 }
 
-bool bert_pools(const BertConfig& c) {
-  return c.head == "classifier" || c.head == "next_sentence" || c.head == "pretraining";
-}
+BertImpl::BertImpl(BertConfig config) : BertImpl(config, encoder_options(config)) {}
 
-// [B, T], true for real tokens; undefined where all are.
-Tensor bert_real_tokens(const Batch& batch) {
-  if (!batch.lengths.defined() && !batch.start.defined()) return {};
-  const Tensor slot = at::arange(batch.ids.size(1), batch.ids.options());
-  const Tensor start = batch.start.defined() ? batch.start.unsqueeze(1) : at::zeros({1, 1}, batch.ids.options());
-  Tensor real = slot >= start;
-  if (batch.lengths.defined()) real = real.logical_and(slot < start + batch.lengths.unsqueeze(1));
-  return real;
-}
-
-class BertRecipe : public ModelRecipe {
- public:
-  explicit BertRecipe(std::string type) { config_.type = std::move(type); }
-  void visit(FieldVisitor& v) override {
-    v.field("width", config_.width, "channels");
-    v.field("layers", config_.layers, "blocks");
-    v.field("heads", config_.heads, "attention heads");
-    v.field("hidden", config_.hidden, "width of the feed-forward; 0: 4 times width");
-    v.field("positions", config_.positions, "longest sequence");
-    v.field("activation", config_.activation, "of the feed-forward");
-    v.field("dropout", dropout_, "on residuals, embeddings and attention weights");
-    v.field("tied", config_.tied, "output projection = embedding");
-    v.field("initializer_range", config_.initializer_range, "deviation of initial weights");
-  }
-  nlohmann::json config(int64_t vocab_size) const override {
-    BertConfig c = config_;
-    c.vocab_size = vocab_size;
-    c.dropout = c.attention_dropout = dropout_;
-    c.segments = bert_has_segments(c.type) ? 1 : 0;
-    return Bert(c)->config();
-  }
-  nlohmann::json reader_config(const ReaderNeeds& needs) const override {
-    BertConfig c = config_;
-    c.vocab_size = needs.vocab_size;
-    c.dropout = c.attention_dropout = dropout_;
-    c.segments = bert_has_segments(c.type) ? needs.segments : 0;
-    c.pad_token_id = needs.pad_token_id;
-    if (!needs.labels.empty()) c.head = "classifier", c.labels = needs.labels;
-    return Bert(c)->config();
-  }
-
- private:
-  BertConfig config_{.positions = 128, .width = 128, .layers = 4, .heads = 4};
-  double dropout_ = 0.1;
-};
-
-}  // namespace
-
-BertImpl::BertImpl(BertConfig config) : config_(std::move(config)) {
+BertImpl::BertImpl(BertConfig config, StackOptions encoder) : config_(std::move(config)) {
   BertConfig& c = config_;
   check_bert_config(c);
   if (c.hidden == 0) c.hidden = 4 * c.width;
   activation(c.activation);  // a feed-forward knows gated names too, which have
                              // no tensors in these folders
-  embedding_ = register_module("embedding", Embedding({.vocabulary = c.vocab_size, .width = c.width}));
+  embedding_ = register_module("embedding",
+                               Embedding({.vocabulary = c.vocab_size, .width = c.width, .scale = c.scaled_embedding}));
   if (c.segments > 0) segments_ = register_module("segments", Embedding({.vocabulary = c.segments, .width = c.width}));
-  encoder_ = register_module("encoder", Stack(bert_stack(c)));
+  encoder_ = register_module("encoder", Stack(std::move(encoder)));
 
   const double before_head = c.head_dropout.value_or(c.dropout);
   if (bert_pools(c) || (c.head == "none" && c.pooler))
@@ -131,15 +102,19 @@ Tensor BertImpl::embed(const Batch& batch) const {
   return x + segments_->forward(types);
 }
 
-Tensor BertImpl::encode(const Batch& batch) const {
+StackInput BertImpl::stack_input(const Batch& batch) const {
   StackInput in{.start = batch.start, .lengths = batch.lengths};
   if (batch.documents.defined()) in.mask = masks::document(batch.documents);
   if (batch.positions.defined()) in.positions = batch.positions;
-  return encoder_->forward(embed(batch), in);  // [B, T, C]
+  return in;
 }
 
-Tensor BertImpl::classify(const Tensor& hidden, const Tensor& start) const {
-  return classifier_->forward(bert_pools(config_) ? pooler_->forward(hidden, start) : hidden);
+Tensor BertImpl::encode(const Batch& batch) const {
+  return encoder_->forward(embed(batch), stack_input(batch));  // [B, T, C]
+}
+
+Tensor BertImpl::classify(const Tensor& hidden, const Batch& batch) const {
+  return classifier_->forward(bert_pools(config_) ? pooler_->forward(hidden, batch.start) : hidden);
 }
 
 Tensor BertImpl::pooled(const Batch& batch) const {
@@ -150,7 +125,7 @@ Tensor BertImpl::pooled(const Batch& batch) const {
 Tensor BertImpl::forward(const Batch& batch) const {
   const Tensor hidden = encode(batch);  // [B, T, C]
   if (!words_.is_empty()) return words_->forward(hidden, embedding_->weight);
-  return classifier_.is_empty() ? hidden : classify(hidden, batch.start);
+  return classifier_.is_empty() ? hidden : classify(hidden, batch);
 }
 
 EncoderModel BertImpl::with_head(const std::string& head, const std::vector<std::string>& labels) const {
@@ -159,7 +134,7 @@ EncoderModel BertImpl::with_head(const std::string& head, const std::vector<std:
   c.labels = labels;
   c.problem.clear();
   c.head_dropout.reset();
-  auto out = std::make_shared<BertImpl>(c);
+  auto out = relative(c);
   const at::NoGradGuard no_gradient;
   const auto ours = named_parameters();
   for (auto& parameter : out->named_parameters()) {
@@ -186,7 +161,7 @@ CrossEntropySum BertImpl::word_loss(const Tensor& hidden, const Tensor& labels, 
 }
 
 CrossEntropySum BertImpl::answer_loss(const Tensor& hidden, const Batch& batch) const {
-  Tensor logits = classify(hidden, batch.start).transpose(1, 2);  // [B, 2, T]
+  Tensor logits = classify(hidden, batch).transpose(1, 2);  // [B, 2, T]
   if (const Tensor real = bert_real_tokens(batch); real.defined())
     logits = logits.masked_fill(real.logical_not().unsqueeze(1), -std::numeric_limits<double>::infinity());
   return cross_entropy_sum(logits, batch.labels);
@@ -203,13 +178,13 @@ LossSum BertImpl::loss(const Batch& batch, double label_smoothing) {
     return {out.sum, out.count};
   }
   if (words_.is_empty()) {
-    const auto out = classifier_->loss(classify(hidden, batch.start), batch.labels, label_smoothing);
+    const auto out = classifier_->loss(classify(hidden, batch), batch.labels, label_smoothing);
     return {out.sum, out.count};
   }
   const auto words = word_loss(hidden, batch.labels, label_smoothing);
   if (classifier_.is_empty() || !batch.next_sentence.defined()) return {words.sum, words.count};
   // A sum of two means has no common count: the second is given the weight of the first.
-  const auto next = classifier_->loss(classify(hidden, batch.start), batch.next_sentence, label_smoothing);
+  const auto next = classifier_->loss(classify(hidden, batch), batch.next_sentence, label_smoothing);
   return {words.sum + next.sum * (double(words.count) / double(std::max<int64_t>(next.count, 1))), words.count};
 }
 

@@ -36,11 +36,16 @@ struct BertConfig {
   double eps = 1e-12;
   double initializer_range = 0.02;
   int64_t pad_token_id = 0;
+  bool attention_bias = true;       // of the query, key and value projections
+  bool scaled_embedding = false;    // words' vectors times √width
   bool tied = true;                 // the masked words' output projection is the embedding
   bool pooler = true;               // head "none": with the pooler that pre-training leaves
   std::vector<std::string> labels;  // a classifier's classes
   std::string problem;              // as in ClassifierOptions
 };
+
+// bool [B, T], true for real tokens; undefined where all are.
+Tensor bert_real_tokens(const Batch& batch);
 
 class BertImpl : public EncoderModelImpl {
  public:
@@ -74,11 +79,16 @@ class BertImpl : public EncoderModelImpl {
   int64_t vocab_size() const override { return config_.vocab_size; }
   int64_t max_positions() const override { return config_.positions; }
 
- private:
-  Tensor embed(const Batch& batch) const;                            // [B, T, C], before positions
-  Tensor classify(const Tensor& hidden, const Tensor& start) const;  // [B, T, C] -> logits of rows or of tokens
-  CrossEntropySum word_loss(const Tensor& hidden, const Tensor& labels, double label_smoothing) const;
-  CrossEntropySum answer_loss(const Tensor& hidden, const Batch& batch) const;
+ protected:
+  // A relative, whose encoder differs: LongformerImpl, BigBirdImpl.
+  BertImpl(BertConfig config, StackOptions encoder);
+  static StackOptions encoder_options(const BertConfig& config);
+  // One like this with another configuration and fresh weights.
+  virtual std::shared_ptr<BertImpl> relative(BertConfig config) const { return std::make_shared<BertImpl>(config); }
+  StackInput stack_input(const Batch& batch) const;
+  Tensor embed(const Batch& batch) const;  // [B, T, C], before positions
+  // Hidden states [B, T, C] -> logits of rows or of tokens.
+  virtual Tensor classify(const Tensor& hidden, const Batch& batch) const;
 
   BertConfig config_;
   Embedding embedding_, segments_;
@@ -87,6 +97,10 @@ class BertImpl : public EncoderModelImpl {
   Pooler pooler_;
   MaskedLMHead words_;
   Classifier classifier_;
+
+ private:
+  CrossEntropySum word_loss(const Tensor& hidden, const Tensor& labels, double label_smoothing) const;
+  CrossEntropySum answer_loss(const Tensor& hidden, const Batch& batch) const;
 };
 TORCH_MODULE(Bert);
 

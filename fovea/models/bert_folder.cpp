@@ -51,8 +51,12 @@ struct BertFamily {
   std::string row_dense, row_output;  // of a classifier of rows; the first may
                                       // be the encoder's pooler
   int64_t pad_token_id = 0;
-  bool distilled = false;  // no segments, no pooler, no next sentence
-  bool robust = false;     // positions after the padding's id, dropout on the first token
+  bool distilled = false;               // no segments, no pooler, no next sentence
+  bool robust = false;                  // positions after the padding's id; the masked words' activation is fixed
+  bool own_dense = false;               // a classifier of rows has a dense layer of its own, with dropout before it
+  std::string row_activation = "tanh";  // of that layer or the pooler; "": the encoder's
+  std::string pooler = "pooler.dense", answers = "qa_outputs";
+  bool own_file = false;  // its encoder is another: a model of its own
 };
 
 BertFamily roberta_family(const char* type, const char* classes) {
@@ -66,7 +70,16 @@ BertFamily roberta_family(const char* type, const char* classes) {
           .row_dense = "classifier.dense",
           .row_output = "classifier.out_proj",
           .pad_token_id = 1,
-          .robust = true};
+          .robust = true,
+          .own_dense = true};
+}
+
+BertFamily longformer_family() {
+  BertFamily out = roberta_family("longformer", "Longformer");
+  out.prefix = "longformer.";
+  out.words.classifier_dropout = nullptr;
+  out.own_file = true;
+  return out;
 }
 
 const std::vector<BertFamily>& bert_families() {
@@ -92,7 +105,23 @@ const std::vector<BertFamily>& bert_families() {
                                                     .word_output = "vocab_projector",
                                                     .row_dense = "pre_classifier",
                                                     .row_output = "classifier",
-                                                    .distilled = true}};
+                                                    .distilled = true,
+                                                    .row_activation = "relu"},
+                                                   longformer_family(),
+                                                   {.type = "big_bird",
+                                                    .classes = "BigBird",
+                                                    .prefix = "bert.",
+                                                    .word_dense = "cls.predictions.transform.dense",
+                                                    .word_norm = "cls.predictions.transform.LayerNorm",
+                                                    .word_bias = "cls.predictions.bias",
+                                                    .word_output = "cls.predictions.decoder",
+                                                    .row_dense = "classifier.dense",
+                                                    .row_output = "classifier.out_proj",
+                                                    .own_dense = true,
+                                                    .row_activation = "",
+                                                    .pooler = "pooler",
+                                                    .answers = "qa_classifier.qa_outputs",
+                                                    .own_file = true}};
   return families;
 }
 
@@ -105,14 +134,18 @@ const BertFamily& bert_family(const std::string& type) {
 // How an architecture ends, and the head it means.
 struct BertHead {
   std::string ending, head;
-  bool of_bert_only = false;
+  std::vector<std::string> types{};  // that have it; none: all
 };
+
+bool bert_has(const BertHead& head, const std::string& type) {
+  return head.types.empty() || std::find(head.types.begin(), head.types.end(), type) != head.types.end();
+}
 
 const std::vector<BertHead>& bert_heads() {
   static const std::vector<BertHead> heads = {{"Model", "none"},
                                               {"ForMaskedLM", "masked_lm"},
-                                              {"ForPreTraining", "pretraining", true},
-                                              {"ForNextSentencePrediction", "next_sentence", true},
+                                              {"ForPreTraining", "pretraining", {"bert", "big_bird"}},
+                                              {"ForNextSentencePrediction", "next_sentence", {"bert"}},
                                               {"ForSequenceClassification", "classifier"},
                                               {"ForTokenClassification", "token_classifier"},
                                               {"ForQuestionAnswering", "question_answering"}};
@@ -133,8 +166,7 @@ std::string read_head(const nlohmann::json& json, const BertFamily& family) {
   if (named == json.end() || named->empty()) return "none";
   for (const auto& architecture : *named)
     for (const BertHead& head : bert_heads())
-      if (architecture == family.classes + head.ending && (!head.of_bert_only || family.type == "bert"))
-        return head.head;
+      if (architecture == family.classes + head.ending && bert_has(head, family.type)) return head.head;
   std::string known;
   for (const auto& name : bert_architectures(family.type)) known += (known.empty() ? "" : ", ") + name;
   throw Error(ErrorKind::kInput,
@@ -145,14 +177,15 @@ std::string read_head(const nlohmann::json& json, const BertFamily& family) {
 
 std::vector<std::string> bert_types() {
   std::vector<std::string> out;
-  for (const BertFamily& family : bert_families()) out.push_back(family.type);
+  for (const BertFamily& family : bert_families())
+    if (!family.own_file) out.push_back(family.type);
   return out;
 }
 
 std::vector<std::string> bert_architectures(const std::string& type) {
   std::vector<std::string> out;
   for (const BertHead& head : bert_heads())
-    if (!head.of_bert_only || type == "bert") out.push_back(bert_family(type).classes + head.ending);
+    if (bert_has(head, type)) out.push_back(bert_family(type).classes + head.ending);
   return out;
 }
 
@@ -160,7 +193,7 @@ void check_bert_config(BertConfig& c) {
   const BertFamily& family = bert_family(c.type);
   std::vector<std::string> known;
   for (const BertHead& head : bert_heads())
-    if (!head.of_bert_only || c.type == "bert") known.push_back(head.head);
+    if (bert_has(head, c.type)) known.push_back(head.head);
   const bool fits = std::find(known.begin(), known.end(), c.head) != known.end();
   FOVEA_CHECK_CONFIG(fits, c.type, ": unknown head \"", c.head, "\"", suggestion(c.head, known));
   FOVEA_CHECK_CONFIG(c.initializer_range >= 0, c.type, ": initializer_range is ", c.initializer_range,
@@ -187,9 +220,9 @@ int64_t bert_position_offset(const BertConfig& c) { return bert_family(c.type).r
 
 PoolerOptions bert_pooler(const BertConfig& c, double dropout) {
   const BertFamily& family = bert_family(c.type);
-  return {.width = c.width,
-          .activation = family.distilled ? "relu" : "tanh",
-          .dropout = family.robust && c.head == "classifier" ? dropout : 0};
+  const bool own = family.own_dense && c.head == "classifier";
+  const std::string named = own || family.distilled ? family.row_activation : "tanh";
+  return {.width = c.width, .activation = named.empty() ? c.activation : named, .dropout = own ? dropout : 0};
 }
 
 // RoBERTa's is fixed.
@@ -276,6 +309,10 @@ std::vector<TensorName> bert_tensor_names(const BertConfig& c) {
   const auto both = [&](const std::string& stored, const std::string& ours) {
     for (const char* part : {".weight", ".bias"}) out.push_back({.stored = stored + part, .ours = {ours + part}});
   };
+  const auto projection = [&](const std::string& stored, const std::string& ours) {
+    both(stored, ours);
+    if (!c.attention_bias) out.pop_back();
+  };
   out.push_back({.stored = family.prefix + "embeddings.word_embeddings.weight", .ours = {"embedding.weight"}});
   const size_t words = out.size() - 1;
   out.push_back(
@@ -286,9 +323,9 @@ std::vector<TensorName> bert_tensor_names(const BertConfig& c) {
   for (int64_t i = 0; i < c.layers; ++i) {
     const std::string h = family.prefix + w.layer + std::to_string(i) + ".";
     const std::string l = "encoder.layers." + std::to_string(i) + ".";
-    both(h + w.query, l + "attention.query");
-    both(h + w.key, l + "attention.key");
-    both(h + w.value, l + "attention.value");
+    projection(h + w.query, l + "attention.query");
+    projection(h + w.key, l + "attention.key");
+    projection(h + w.value, l + "attention.value");
     both(h + w.output, l + "attention.output");
     both(h + w.attention_norm, l + "attention_norm");
     both(h + w.up, l + "feed_forward.up");
@@ -296,7 +333,7 @@ std::vector<TensorName> bert_tensor_names(const BertConfig& c) {
     both(h + w.feed_forward_norm, l + "feed_forward_norm");
   }
   if (c.head == "none") {
-    if (c.pooler) both(family.prefix + "pooler.dense", "pooler.dense");
+    if (c.pooler) both(family.prefix + family.pooler, "pooler.dense");
     // The encoder alone is stored without the outer prefix.
     for (TensorName& name : out) {
       name.optional = name.ours[0].starts_with("pooler.");
@@ -322,11 +359,11 @@ std::vector<TensorName> bert_tensor_names(const BertConfig& c) {
     both(family.row_output, "classifier.output");
   }
   if (c.head == "pretraining" || c.head == "next_sentence") {
-    both("bert.pooler.dense", "pooler.dense");
+    both(family.prefix + family.pooler, "pooler.dense");
     both("cls.seq_relationship", "classifier.output");
   }
   if (c.head == "token_classifier") both("classifier", "classifier.output");
-  if (c.head == "question_answering") both("qa_outputs", "classifier.output");
+  if (c.head == "question_answering") both(family.answers, "classifier.output");
   return out;
 }
 
@@ -337,7 +374,7 @@ std::vector<std::string> bert_harmless_names(const BertConfig& c) {
   // What pre-training leaves beside the head asked for.
   const bool pools = c.head == "none" || c.head == "pretraining" || c.head == "next_sentence" ||
                      (c.head == "classifier" && family.row_dense == "bert.pooler.dense");
-  if (!pools || !c.pooler) out.push_back("*pooler.dense.*");
+  if (!pools || !c.pooler) out.push_back("*" + family.pooler + ".*");
   if (c.head == "masked_lm") out.push_back("cls.seq_relationship.*");
   if (c.head == "none") out.insert(out.end(), {"cls.*", "lm_head.*", "vocab_*"});
   // Untied, the projection's own bias is the one that counts.

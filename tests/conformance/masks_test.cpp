@@ -86,6 +86,12 @@ TEST(Masks, Pictures) {
   EXPECT_EQ(masks::padding(at::tensor({1, 2}, at::kLong), at::tensor({2, 1}, at::kLong)).draw(1, 4, 1), "..#.\n");
   EXPECT_EQ(masks::document(at::tensor({5, 5, 9}, at::kLong)).draw(3, 3), "##.\n##.\n..#\n");
   EXPECT_EQ(masks::window_global(0, at::tensor({1, 0, 0}).to(at::kBool)).draw(3, 3), "###\n##.\n#.#\n");
+  EXPECT_EQ(masks::window_global(0, at::tensor({1, 0, 0}).to(at::kBool), false).draw(3, 3), "...\n##.\n#.#\n");
+  const auto listed = at::zeros({1, 1, 6, 1}, at::kLong).index_fill(2, at::tensor({2}, at::kLong), 4);
+  EXPECT_EQ(masks::block_window({.size = 1, .listed = listed}).draw(6, 6),
+            "######\n###..#\n######\n#.####\n#..###\n######\n");
+  EXPECT_EQ(masks::block_window({.size = 2, .least = 3, .listed = listed, .lengths = at::tensor({3}, at::kLong)}).draw(4, 4),
+            "###.\n###.\n###.\n....\n");
   EXPECT_EQ(masks::blocks(2, at::eye(2, at::kBool)).draw(3, 4), "##..\n##..\n..##\n");
   EXPECT_EQ(masks::allow(at::tensor({1, 0}).to(at::kBool)).draw(1, 2), "#.\n");
   EXPECT_EQ(masks::block(at::tensor({1, 0}).to(at::kBool)).draw(1, 2), ".#\n");
@@ -110,6 +116,10 @@ TEST(Masks, BadDataIsRefusedByName) {
   EXPECT_NE(message(masks::allow(at::ones({3, 5}, at::kBool))).find("masks::allow: axis S has size 5, wanted 1 or 4"), std::string::npos);
   EXPECT_NE(message(masks::document(at::zeros({3}, at::kLong))).find("masks::document"), std::string::npos);
   EXPECT_NE(message(masks::blocks(2, at::ones({2, 3}, at::kBool))).find("wanted bool [2, 2]"), std::string::npos);
+  EXPECT_NE(message(masks::block_window({.listed = at::zeros({1, 1, 3, 0}, at::kLong)})).find("4 blocks, there are lists for 3"), std::string::npos);
+  EXPECT_NE(message(masks::block_window({.listed = at::full({1, 1, 4, 1}, 4, at::kLong)})).find("block 4 is listed for sequence 0, which has 4"),
+            std::string::npos);
+  EXPECT_THROW(masks::block_window({.size = 0, .listed = at::zeros({1, 1, 4, 0}, at::kLong)}), Error);
   EXPECT_THROW(masks::allow(at::ones({3, 4})), Error);
   EXPECT_THROW(masks::sliding_window(0), Error);
   EXPECT_THROW(Mask::decode("causal(0", {}), Error);

@@ -35,6 +35,15 @@ constexpr const char* kDistilBert = R"({"architectures": ["DistilBertForMaskedLM
 "max_position_embeddings": 9, "qa_dropout": 0.1, "seq_classif_dropout": 0.2, "sinusoidal_pos_embds": false,
 "tie_word_embeddings": true})";
 
+constexpr const char* kLongformer = R"({"model_type": "longformer", "architectures": ["LongformerForQuestionAnswering"],
+"vocab_size": 12, "hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 12,
+"hidden_act": "gelu", "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1, "max_position_embeddings": 14,
+"type_vocab_size": 1, "layer_norm_eps": 1e-05, "pad_token_id": 1, "sep_token_id": 2, "attention_window": [2, 4]})";
+constexpr const char* kBigBird = R"({"model_type": "big_bird", "architectures": ["BigBirdForPreTraining"],
+"vocab_size": 12, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 12,
+"hidden_act": "gelu_new", "max_position_embeddings": 14, "type_vocab_size": 2, "attention_type": "block_sparse",
+"block_size": 2, "num_random_blocks": 1, "use_bias": false, "rescale_embeddings": true, "sep_token_id": 3})";
+
 // Sizes that are neither small nor absurd would only take time and memory; absurd ones are the library's to refuse.
 void keep_small(nlohmann::json& value) {
   if (value.is_structured())
@@ -45,7 +54,7 @@ void keep_small(nlohmann::json& value) {
 }  // namespace
 
 Target make_target() {
-  return {.corpus = {kGpt2, kBare, kTransformer, kVit, kRoberta, kDistilBert},
+  return {.corpus = {kGpt2, kBare, kTransformer, kVit, kRoberta, kDistilBert, kLongformer, kBigBird},
           .words = {"\"n_embd\": ", "\"n_layer\": ", "\"width\": ", "\"heads\": ", "\"vocab_size\": ", "\"swiglu\"",
                     "false", "0.5", "\"ViTModel\"", "\"image_size\": ", "\"pad_token_id\": ", "\"BertForPreTraining\"",
                     "\"ForTokenClassification\"", "\"distilbert\""},

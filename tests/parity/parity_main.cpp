@@ -40,6 +40,7 @@ Batch read_batch(const SafetensorsFile& in) {
           .lengths = optional(in, "lengths"),
           .start = optional(in, "start"),
           .type_ids = optional(in, "type_ids"),
+          .global = optional(in, "global"),
           .images = optional(in, "images"),
           .documents = optional(in, "documents"),
           .positions = optional(in, "positions"),

@@ -58,7 +58,7 @@ def make(name, head, folder, **options):
 
 
 def position_offset(config):
-    return 0 if config.model_type in ("bert", "distilbert") else config.pad_token_id + 1
+    return 0 if config.model_type in ("bert", "distilbert", "big_bird") else config.pad_token_id + 1
 
 
 def longest(config):

@@ -2,6 +2,7 @@
 #include "fovea/attention/variants/variant.h"
 
 #include "fovea/attention/variants/registry.h"
+#include "fovea/base/check.h"
 
 namespace fovea {
 
@@ -14,6 +15,27 @@ const VariantsRegistry& variants_registry() {
     return r;
   }();
   return registry;
+}
+
+namespace {
+
+AttentionOptions without_global_tokens(const VariantTokens& tokens, AttentionOptions options) {
+  FOVEA_CHECK_KIND(ErrorKind::kArgument, !tokens.global.defined(),
+                   "attention: global tokens were given to a variant that has none; \"longformer\" has");
+  options.mask = options.mask & tokens.local;
+  return options;
+}
+
+}  // namespace
+
+Tensor VariantImpl::attend_tokens(const VariantTokens& tokens, const Tensor& query, const Tensor& key,
+                                  const Tensor& value, const AttentionOptions& options) const {
+  return attend(query, key, value, without_global_tokens(tokens, options));
+}
+
+AttentionResult VariantImpl::attend_tokens_detailed(const VariantTokens& tokens, const Tensor& query, const Tensor& key,
+                                                    const Tensor& value, const AttentionOptions& options) const {
+  return attend_detailed(query, key, value, without_global_tokens(tokens, options));
 }
 
 Variant make_variant(const std::string& name, const VariantOptions& options) {

@@ -16,6 +16,15 @@ struct VariantOptions {
   int64_t heads = 1, kv_heads = 1;          // H, G
   int64_t head_width = 1, value_width = 1;  // D, E
   int64_t max_positions = 0;                // longest sequence; 0: unknown
+  int64_t width = 0;                        // C, of the tokens that queries come from; 0: unknown
+  bool bias = true;                         // of projections
+};
+
+// What some arithmetics read beside the heads.
+struct VariantTokens {
+  Tensor x;       // [B, T, C], the tokens before projection
+  Tensor global;  // bool [B, T], those that see all and are seen by all; undefined: none
+  Mask local;     // what the other tokens see, beside the mask of all
 };
 
 class VariantImpl : public torch::nn::Module {
@@ -27,6 +36,12 @@ class VariantImpl : public torch::nn::Module {
   // The same with the weights [B, H, T, S] that it amounts to.
   virtual AttentionResult attend_detailed(const Tensor& query, const Tensor& key, const Tensor& value,
                                           const AttentionOptions& options) const = 0;
+  // Tokens among themselves, some of which may be global. Unless a variant knows better: the same under `local`, and an
+  // error where some are.
+  virtual Tensor attend_tokens(const VariantTokens& tokens, const Tensor& query, const Tensor& key, const Tensor& value,
+                               const AttentionOptions& options) const;
+  virtual AttentionResult attend_tokens_detailed(const VariantTokens& tokens, const Tensor& query, const Tensor& key,
+                                                 const Tensor& value, const AttentionOptions& options) const;
 };
 
 using Variant = std::shared_ptr<VariantImpl>;

@@ -123,7 +123,85 @@ def minilm(folder, source, text):
     return run
 
 
+def dense_attention(x, query, key, value, mask):
+    heads = lambda layer: layer(x).unflatten(-1, (12, -1)).transpose(1, 2)
+    return F.scaled_dot_product_attention(heads(query), heads(key), heads(value), attn_mask=mask)
+
+
+def long_layer(case, folder):
+    """An attention layer of transformers, or the same by PyTorch's own attention with a dense mask."""
+    T, dense = 4096, case.endswith("dense")
+    x = torch.randn(1, T, 768, requires_grad=True)
+    output = torch.nn.Linear(768, 768)
+    if case.startswith("longformer"):
+        layer, attend = longformer(T, dense)
+        parts = {"query": "query", "key": "key", "value": "value", "variant.query": "query_global", "variant.key": "key_global", "variant.value": "value_global"}
+    else:
+        layer, attend = bigbird(T, dense)
+        parts = {"query": "query", "key": "key", "value": "value"}
+    own = {ours: getattr(layer, theirs) for ours, theirs in parts.items()} | {"output": output}
+    with torch.no_grad():
+        for part in own.values():
+            part.weight.copy_(torch.randn(768, 768) / 20)
+    write_inputs(folder, x=x.detach(), **{f"{name}.{kind}": getattr(part, kind).detach().clone() for name, part in own.items() for kind in ("weight", "bias")})
+
+    def run():
+        layer.zero_grad(), output.zero_grad()
+        x.grad = None
+        y = output(attend(x))
+        (y * x.detach()).sum().backward()
+        return y.detach().abs().sum().item() + x.grad.abs().sum().item()
+
+    return run
+
+
+def longformer(T, dense):
+    from transformers import LongformerConfig
+    from transformers.models.longformer.modeling_longformer import LongformerSelfAttention
+
+    layer = LongformerSelfAttention(LongformerConfig(attention_window=[512], num_hidden_layers=1, attention_probs_dropout_prob=0), 0)
+    is_global = torch.arange(T)[None] == 0
+    if not dense:
+        mask = is_global.float() * 10000
+        return layer, lambda x: layer(x, attention_mask=mask, is_index_masked=mask < 0, is_index_global_attn=is_global, is_global_attn=True)[0]
+    place = torch.arange(T)
+    mask = (place[:, None] - place).abs() <= 256
+    mask[:, 0] = True
+
+    def attend(x):
+        local = dense_attention(x, layer.query, layer.key, layer.value, mask)[:, :, 1:]
+        heads = lambda part, rows: part(rows).unflatten(-1, (12, -1)).transpose(1, 2)
+        all_seeing = F.scaled_dot_product_attention(heads(layer.query_global, x[:, :1]), heads(layer.key_global, x), heads(layer.value_global, x))
+        return torch.cat([all_seeing, local], 2).transpose(1, 2).flatten(2)
+
+    return layer, attend
+
+
+def bigbird(T, dense):
+    import numpy as np
+    from transformers import BigBirdConfig
+    from transformers.models.big_bird.modeling_big_bird import BigBirdBlockSparseAttention, BigBirdModel
+
+    layer = BigBirdBlockSparseAttention(BigBirdConfig(max_position_embeddings=T), seed=0).train()
+    if not dense:
+        blocked, band, from_mask, to_mask = BigBirdModel.create_masks_for_block_sparse_attn(torch.ones(1, T), 64)
+        return layer, lambda x: layer(x, band_mask=band, from_mask=from_mask, to_mask=to_mask, from_blocked_mask=blocked, to_blocked_mask=blocked)[0]
+    np.random.seed(0)
+    n = T // 64
+    times = torch.zeros(12, n, n)
+    block = torch.arange(n)
+    times[:] = ((block[:, None] - block).abs() <= 1) | (block == 0) | (block == n - 1)
+    for h in range(12):
+        drawn = torch.tensor(layer._bigbird_block_rand_mask(T, T, 64, 64, 3, last_idx=1024)).long()
+        times[h, 1:-1].scatter_add_(1, drawn, torch.ones(drawn.shape))
+    times[:, [0, -1]] = 1
+    mask = times.log().repeat_interleave(64, 1).repeat_interleave(64, 2)[None]  # [1, H, T, T]
+    return layer, lambda x: dense_attention(x, layer.query, layer.key, layer.value, mask).transpose(1, 2).flatten(2)
+
+
 def make(case, folder, rest):
+    if "-layer" in case:
+        return long_layer(case, folder)
     if case.startswith("demo"):
         return demo(case)
     if case.startswith("gpt2"):

@@ -1,0 +1,74 @@
+// What a token of a long text costs: an attention layer of Longformer and of BigBird, forward and backward, on texts of
+// 4,096 to 65,536 tokens. Linear means that time and memory per token stay. One JSON object a line.
+//
+//   length_bench THREADS [ROUNDS]
+// SPDX-License-Identifier: Apache-2.0
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "benchmarks/long_layers.h"
+#include "fovea/base/log.h"
+
+using namespace fovea;
+
+namespace {
+
+constexpr int64_t kLengths[] = {4096, 8192, 16384, 32768, 65536};
+
+// The most memory that the process held, in bytes, since the last reset. Linux only; elsewhere 0.
+int64_t peak_memory(bool reset) {
+  if (reset) std::ofstream("/proc/self/clear_refs") << 5;
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("VmHWM:")) return std::stoll(line.substr(6)) * 1024;
+  return 0;
+}
+
+double seconds_of(const bench::LongLayer& layer, const Tensor& x) {
+  const auto begin = std::chrono::steady_clock::now();
+  layer.attention->zero_grad();
+  x.mutable_grad() = Tensor();
+  layer.run(x);
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+void measure(const std::string& name, int64_t tokens, int rounds) {
+  const bench::LongLayer layer = bench::long_layer(name, tokens);
+  const Tensor x = at::randn({1, tokens, 768}).requires_grad_();
+  const int64_t before = peak_memory(true);
+  double best = seconds_of(layer, x);
+  const int64_t extra = peak_memory(false) - before;
+  for (int round = 0; round < rounds; ++round) best = std::min(best, seconds_of(layer, x));
+  std::cout << nlohmann::json{{"layer", name},
+                              {"tokens", tokens},
+                              {"ms", best * 1e3},
+                              {"us_per_token", best * 1e6 / double(tokens)},
+                              {"extra_bytes_per_token", extra / tokens}}
+                   .dump()
+            << std::endl;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2) {
+    std::cerr << "usage: length_bench THREADS [ROUNDS]\n";
+    return 2;
+  }
+  at::set_num_threads(std::stoi(argv[1]));
+  at::manual_seed(1);
+  bool refused = false;
+  set_log_callback([&](std::string_view topic, std::string_view line) {
+    refused |= topic == "dispatch" && line.find("reference") != std::string_view::npos;
+  });
+  const int rounds = argc > 2 ? std::stoi(argv[2]) : 3;
+  for (const char* name : {"longformer", "bigbird"})
+    for (const int64_t tokens : kLengths) measure(name, tokens, rounds);
+  if (refused) std::cerr << "length_bench: a call left the kernels (FOVEA_LOG=dispatch says why)\n";
+  return refused ? 1 : 0;
+}
