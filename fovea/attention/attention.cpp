@@ -40,6 +40,14 @@ PositionOptions position_options(const MultiHeadOptions& o) {
   return p;
 }
 
+VariantOptions variant_options(const MultiHeadOptions& o) {
+  VariantOptions v = o.variants;
+  v.heads = o.heads, v.kv_heads = o.kv_heads;
+  v.head_width = o.head_width, v.value_width = o.value_width;
+  if (v.max_positions == 0) v.max_positions = o.positions.max_positions;
+  return v;
+}
+
 torch::nn::Linear projection(int64_t from, int64_t to, bool bias) {
   return torch::nn::Linear(torch::nn::LinearOptions(from, to).bias(bias));
 }
@@ -60,12 +68,10 @@ AttentionImpl::AttentionImpl(MultiHeadOptions options) : options_(completed(std:
   value = register_module("value", projection(o.memory_width, o.kv_heads * o.value_width, o.bias));
   output = register_module("output", projection(o.heads * o.value_width, o.width, *o.output_bias));
   if (o.position != "none") position = register_module("position", make_position(o.position, position_options(o)));
-  variant = register_module("variant", make_variant(o.variant, {.heads = o.heads,
-                                                                .kv_heads = o.kv_heads,
-                                                                .head_width = o.head_width,
-                                                                .value_width = o.value_width,
-                                                                .max_positions = o.positions.max_positions}));
+  variant = register_module("variant", make_variant(o.variant, variant_options(o)));
 }
+
+void AttentionImpl::share_variant(const Variant& other) { variant = replace_module("variant", other); }
 
 void AttentionImpl::check_input(const Tensor& x, const AttendInput& in) const {
   const auto& o = options_;
@@ -80,6 +86,13 @@ void AttentionImpl::check_input(const Tensor& x, const AttendInput& in) const {
     FOVEA_CHECK_KIND(ErrorKind::kArgument, o.memory_width == o.width, "attention: a memory of ", o.memory_width,
                      " channels is wanted, none was given");
   }
+  if (in.past.defined()) {
+    FOVEA_CHECK_KIND(ErrorKind::kArgument, !in.memory.defined() && in.cache == nullptr,
+                     "attention: a past goes with self-attention and without a cache");
+    FOVEA_CHECK_KIND(
+        ErrorKind::kArgument, in.past.dim() == 3 && in.past.size(2) == o.width && in.past.size(0) == x.size(0),
+        "attention: past is ", in.past.sizes(), ", wanted [B, N, C] with B = ", x.size(0), ", C = ", o.width);
+  }
   const Tensor& ids = in.positions.ids;
   FOVEA_CHECK_KIND(ErrorKind::kArgument, !ids.defined() || ids.dim() != 2 || ids.size(0) == x.size(0),
                    "attention: positions are ", ids.sizes(), ", wanted [T] or [B, T] with B = ", x.size(0));
@@ -87,13 +100,19 @@ void AttentionImpl::check_input(const Tensor& x, const AttendInput& in) const {
 
 AttentionImpl::Heads AttentionImpl::self_heads(const Tensor& x, const AttendInput& in, const PositionPass* pass) const {
   const auto& o = options_;
-  const auto [q, k, v] =
-      affine3(x, {{{query->weight, query->bias}, {key->weight, key->bias}, {value->weight, value->bias}}});
+  Tensor q, k, v;
+  if (in.past.defined()) {
+    const Tensor seen = at::cat({in.past.to(x.scalar_type()), x}, 1);  // [B, N + T, C]
+    q = linear(query, x), k = linear(key, seen), v = linear(value, seen);
+  } else {
+    const std::array<Affine, 3> layers{
+        {{query->weight, query->bias}, {key->weight, key->bias}, {value->weight, value->bias}}};
+    std::tie(q, k, v) = std::tuple_cat(affine3(x, layers));
+  }
   Heads h{split_heads(q, o.heads, o.head_width),       // [B, H, T, D]
-          split_heads(k, o.kv_heads, o.head_width),    // [B, G, T, D]
-          split_heads(v, o.kv_heads, o.value_width)};  // [B, G, T, E]
+          split_heads(k, o.kv_heads, o.head_width),    // [B, G, N + T, D]
+          split_heads(v, o.kv_heads, o.value_width)};  // [B, G, N + T, E]
   if (pass != nullptr) std::tie(h.query, h.key) = pass->encoding->rotate(h.query, h.key, pass->tables);
-  if (in.cache != nullptr) std::tie(h.key, h.value) = in.cache->append(h.key, h.value);  // [B, G, S, D], [B, G, S, E]
   return h;
 }
 
@@ -107,9 +126,14 @@ AttentionImpl::Heads AttentionImpl::cross_heads(const Tensor& x, const AttendInp
   return {q, k, v};
 }
 
-Tensor AttentionImpl::attend(const Heads& h, const AttentionOptions& call) const {
-  if (!Probe::wants("weights")) return variant->attend(h.query, h.key, h.value, call);
-  const AttentionResult result = variant->attend_detailed(h.query, h.key, h.value, call);
+// `cache`: of self-attention.
+Tensor AttentionImpl::attend(const Heads& h, const AttentionOptions& call, LayerCache* cache) const {
+  if (!Probe::wants("weights"))
+    return cache != nullptr ? variant->attend_cached(h.query, h.key, h.value, *cache, call)
+                            : variant->attend(h.query, h.key, h.value, call);
+  const AttentionResult result = cache != nullptr
+                                     ? variant->attend_cached_detailed(h.query, h.key, h.value, *cache, call)
+                                     : variant->attend_detailed(h.query, h.key, h.value, call);
   Probe::emit("weights", result.weights);
   return result.output;
 }
@@ -123,7 +147,7 @@ Tensor AttentionImpl::forward(const Tensor& x, const AttendInput& in) const {
   const PositionPass* pass = cross ? nullptr : in.position;
   Tensor entering = x;
   if (!cross && pass == nullptr && position != nullptr) {
-    const int64_t past = in.cache != nullptr ? in.cache->length() : 0;
+    const int64_t past = in.cache != nullptr ? in.cache->length() : in.past.defined() ? in.past.size(1) : 0;
     const Positions positions = in.positions.defined() ? in.positions : Positions(past);
     entering = position->embed(x, positions);
     own = position->prepare(positions, T, past + T, x.options());
@@ -134,7 +158,7 @@ Tensor AttentionImpl::forward(const Tensor& x, const AttendInput& in) const {
   if (pass != nullptr) call.score = call.score + pass->score;
   if (options_.scale != 0) call.scale = options_.scale;
   if (is_training()) call.dropout = options_.dropout;
-  const Tensor y = attend(heads, call);  // [B, H, T, E]
+  const Tensor y = attend(heads, call, cross ? nullptr : in.cache);  // [B, H, T, E]
   return linear(output, y.transpose(1, 2).reshape({x.size(0), T, options_.heads * options_.value_width}));  // [B, T, C]
 }
 

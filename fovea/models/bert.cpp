@@ -17,7 +17,11 @@ namespace {
 
 StackOptions bert_stack(const BertConfig& c) {
   return {.layers = c.layers,
-          .block = {.attention = {.width = c.width, .heads = c.heads, .dropout = c.attention_dropout},
+          .block = {.attention = {.width = c.width,
+                                  .heads = c.heads,
+                                  .dropout = c.attention_dropout,
+                                  .variant = bert_projects(c.type) ? "linformer" : "softmax",
+                                  .variants = {.projected = c.projected, .sharing = c.sharing}},
                     .feed_forward = {.hidden = c.hidden, .activation = c.activation},
                     .eps = c.eps,
                     .pre_norm = false,
@@ -44,13 +48,20 @@ Tensor bert_real_tokens(const Batch& batch) {
 
 class BertRecipe : public ModelRecipe {
  public:
-  explicit BertRecipe(std::string type) { config_.type = std::move(type); }
+  explicit BertRecipe(std::string type) {
+    if (bert_projects(type)) config_.projected = 32;
+    config_.type = std::move(type);
+  }
   void visit(FieldVisitor& v) override {
     v.field("width", config_.width, "channels");
     v.field("layers", config_.layers, "blocks");
     v.field("heads", config_.heads, "attention heads");
     v.field("hidden", config_.hidden, "width of the feed-forward; 0: 4 times width");
     v.field("positions", config_.positions, "longest sequence");
+    if (bert_projects(config_.type)) {
+      v.field("projected", config_.projected, "rows that keys and values are projected to");
+      v.field("sharing", config_.sharing, "of the projections: none, heads, key_value or layers");
+    }
     v.field("activation", config_.activation, "of the feed-forward");
     v.field("dropout", dropout_, "on residuals, embeddings and attention weights");
     v.field("tied", config_.tied, "output projection = embedding");

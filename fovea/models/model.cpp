@@ -40,6 +40,15 @@ nlohmann::json ModelRecipe::reader_config(const ReaderNeeds&) const {
               "the model does not learn from labelled or masked texts; an encoder such as bert does");
 }
 
+std::vector<TensorName> own_names(const ModelImpl& model) {
+  std::set<const void*> seen;
+  std::vector<TensorName> out;
+  for (const auto& item : model.named_parameters())
+    if (seen.insert(item.value().unsafeGetTensorImpl()).second)
+      out.push_back({.stored = item.key(), .ours = {item.key()}});
+  return out;
+}
+
 int64_t ModelImpl::parameter_count() const {
   std::set<const void*> seen;  // a tied tensor is registered in several places
   int64_t count = 0;
