@@ -3,6 +3,9 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <array>
+
 #include "fovea/ops/rotary.h"
 #include "fovea/positions/registry.h"
 

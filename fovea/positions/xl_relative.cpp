@@ -3,6 +3,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "fovea/base/size.h"
 #include "fovea/positions/registry.h"
 #include "fovea/scores/relative.h"

@@ -58,7 +58,7 @@ void write_checkpoint(const fs::path& folder, const TrainState& state, const Che
   NamedTensors tensors = parts.optimizer->state();
   tensors.emplace_back("generator", generator_state());
   const std::vector<at::Tensor> memory = parts.model->memory();
-  for (size_t i = 0; i < memory.size(); ++i) tensors.emplace_back(memory_name(i), memory[i]);
+  for (size_t i = 0; i < memory.size(); ++i) tensors.emplace_back(memory_name(i), memory[i].contiguous());
   write_safetensors(folder / "training" / "optimizer.safetensors", tensors);
   nlohmann::json object = nlohmann::json::object();
   write_to_json(state, object);
