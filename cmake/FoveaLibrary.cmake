@@ -14,6 +14,7 @@ set(FOVEA_TENSOR_PCH <ATen/ATen.h>)
 set(FOVEA_MODULE_PCH <ATen/ATen.h> <torch/nn/module.h> <torch/nn/modules/linear.h> <torch/nn/modules/container/modulelist.h>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   add_compile_options(-fpch-preprocess)  # without it ccache expands the precompiled header and compiles all of it
+  add_compile_options(--param=ggc-min-heapsize=1000000)  # kB before the compiler collects garbage: a tenth of its time
 endif()
 
 set(registry_sources "")
@@ -44,16 +45,21 @@ function(fovea_compile target)
   target_link_libraries(${target} PRIVATE nlohmann_json::nlohmann_json PkgConfig::utf8proc PkgConfig::pcre2)
 endfunction()
 
-# Files of one room are compiled together, up to eight at a time: the headers' price is paid once for all of them, and a fresh
-# build takes a third of the time. Names in a file's anonymous namespace must differ within its room.
+# Files of one room are compiled together, up to twelve at a time, small rooms of a target with each other: the headers' price
+# (7 s for torch/nn/module.h's templates, precompiled or not) is paid once for all of them, and a fresh build takes a third of
+# the time. Names in a file's anonymous namespace must differ within its room, and among the rooms named here.
 option(FOVEA_UNITY "Compile the files of a room together" ON)
+set(FOVEA_TOGETHER positions layers heads channel)
 function(fovea_unity target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${FOVEA_UNITY} UNITY_BUILD_MODE GROUP)
   get_target_property(files ${target} SOURCES)
   foreach(file ${files})
     if(file MATCHES "/([a-z]+)/[a-z0-9_]+\\.cpp$")
       set(room ${CMAKE_MATCH_1})
-      math(EXPR batch "0${count_${room}} / 8")
+      if(room IN_LIST FOVEA_TOGETHER)
+        set(room small_rooms)
+      endif()
+      math(EXPR batch "0${count_${room}} / 12")
       math(EXPR count_${room} "0${count_${room}} + 1")
       set_source_files_properties(${file} PROPERTIES UNITY_GROUP ${room}_${batch})
     endif()
