@@ -40,6 +40,15 @@ PositionOptions position_options(const MultiHeadOptions& o) {
   return p;
 }
 
+VariantOptions variant_options(const MultiHeadOptions& o) {
+  VariantOptions v = o.variants;
+  v.heads = o.heads, v.kv_heads = o.kv_heads;
+  v.head_width = o.head_width, v.value_width = o.value_width;
+  v.width = o.width, v.bias = o.bias;
+  if (v.max_positions == 0) v.max_positions = o.positions.max_positions;
+  return v;
+}
+
 torch::nn::Linear projection(int64_t from, int64_t to, bool bias) {
   return torch::nn::Linear(torch::nn::LinearOptions(from, to).bias(bias));
 }
@@ -60,14 +69,10 @@ AttentionImpl::AttentionImpl(MultiHeadOptions options) : options_(completed(std:
   value = register_module("value", projection(o.memory_width, o.kv_heads * o.value_width, o.bias));
   output = register_module("output", projection(o.heads * o.value_width, o.width, *o.output_bias));
   if (o.position != "none") position = register_module("position", make_position(o.position, position_options(o)));
-  variant = register_module("variant", make_variant(o.variant, {.heads = o.heads,
-                                                                .kv_heads = o.kv_heads,
-                                                                .head_width = o.head_width,
-                                                                .value_width = o.value_width,
-                                                                .max_positions = o.positions.max_positions,
-                                                                .width = o.width,
-                                                                .bias = o.bias}));
+  variant = register_module("variant", make_variant(o.variant, variant_options(o)));
 }
+
+void AttentionImpl::share_variant(const Variant& other) { variant = replace_module("variant", other); }
 
 void AttentionImpl::check_input(const Tensor& x, const AttendInput& in) const {
   const auto& o = options_;
@@ -90,6 +95,13 @@ void AttentionImpl::check_input(const Tensor& x, const AttendInput& in) const {
       !in.global.defined() || (in.global.scalar_type() == at::kBool && in.global.sizes() == x.sizes().slice(0, 2)),
       "attention: global is ", in.global.defined() ? in.global.toString() : "", ' ', in.global.sizes(),
       ", wanted bool ", x.sizes().slice(0, 2));
+  if (in.past.defined()) {
+    FOVEA_CHECK_KIND(ErrorKind::kArgument, !in.memory.defined() && in.cache == nullptr,
+                     "attention: a past goes with self-attention and without a cache");
+    FOVEA_CHECK_KIND(
+        ErrorKind::kArgument, in.past.dim() == 3 && in.past.size(2) == o.width && in.past.size(0) == x.size(0),
+        "attention: past is ", in.past.sizes(), ", wanted [B, N, C] with B = ", x.size(0), ", C = ", o.width);
+  }
   const Tensor& ids = in.positions.ids;
   FOVEA_CHECK_KIND(ErrorKind::kArgument, !ids.defined() || ids.dim() != 2 || ids.size(0) == x.size(0),
                    "attention: positions are ", ids.sizes(), ", wanted [T] or [B, T] with B = ", x.size(0));
@@ -97,13 +109,19 @@ void AttentionImpl::check_input(const Tensor& x, const AttendInput& in) const {
 
 AttentionImpl::Heads AttentionImpl::self_heads(const Tensor& x, const AttendInput& in, const PositionPass* pass) const {
   const auto& o = options_;
-  const auto [q, k, v] =
-      affine3(x, {{{query->weight, query->bias}, {key->weight, key->bias}, {value->weight, value->bias}}});
+  Tensor q, k, v;
+  if (in.past.defined()) {
+    const Tensor seen = at::cat({in.past.to(x.scalar_type()), x}, 1);  // [B, N + T, C]
+    q = linear(query, x), k = linear(key, seen), v = linear(value, seen);
+  } else {
+    const std::array<Affine, 3> layers{
+        {{query->weight, query->bias}, {key->weight, key->bias}, {value->weight, value->bias}}};
+    std::tie(q, k, v) = std::tuple_cat(affine3(x, layers));
+  }
   Heads h{split_heads(q, o.heads, o.head_width),       // [B, H, T, D]
-          split_heads(k, o.kv_heads, o.head_width),    // [B, G, T, D]
-          split_heads(v, o.kv_heads, o.value_width)};  // [B, G, T, E]
+          split_heads(k, o.kv_heads, o.head_width),    // [B, G, N + T, D]
+          split_heads(v, o.kv_heads, o.value_width)};  // [B, G, N + T, E]
   if (pass != nullptr) std::tie(h.query, h.key) = pass->encoding->rotate(h.query, h.key, pass->tables);
-  if (in.cache != nullptr) std::tie(h.key, h.value) = in.cache->append(h.key, h.value);  // [B, G, S, D], [B, G, S, E]
   return h;
 }
 
@@ -117,15 +135,19 @@ AttentionImpl::Heads AttentionImpl::cross_heads(const Tensor& x, const AttendInp
   return {q, k, v};
 }
 
-Tensor AttentionImpl::attend(const Tensor& x, const Heads& h, const AttendInput& in,
-                             const AttentionOptions& call) const {
+// `cache`: of self-attention.
+Tensor AttentionImpl::attend(const Tensor& x, const Heads& h, const AttendInput& in, const AttentionOptions& call,
+                             LayerCache* cache) const {
   const bool plain = in.local_mask.is_full() && !in.global.defined();
   const VariantTokens tokens{x, in.global, in.local_mask};
   if (!Probe::wants("weights"))
-    return plain ? variant->attend(h.query, h.key, h.value, call)
-                 : variant->attend_tokens(tokens, h.query, h.key, h.value, call);
-  const AttentionResult result = plain ? variant->attend_detailed(h.query, h.key, h.value, call)
-                                       : variant->attend_tokens_detailed(tokens, h.query, h.key, h.value, call);
+    return cache != nullptr ? variant->attend_cached(h.query, h.key, h.value, *cache, call)
+           : plain          ? variant->attend(h.query, h.key, h.value, call)
+                            : variant->attend_tokens(tokens, h.query, h.key, h.value, call);
+  const AttentionResult result =
+      cache != nullptr ? variant->attend_cached_detailed(h.query, h.key, h.value, *cache, call)
+      : plain          ? variant->attend_detailed(h.query, h.key, h.value, call)
+                       : variant->attend_tokens_detailed(tokens, h.query, h.key, h.value, call);
   Probe::emit("weights", result.weights);
   return result.output;
 }
@@ -139,7 +161,7 @@ Tensor AttentionImpl::forward(const Tensor& x, const AttendInput& in) const {
   const PositionPass* pass = cross ? nullptr : in.position;
   Tensor entering = x;
   if (!cross && pass == nullptr && position != nullptr) {
-    const int64_t past = in.cache != nullptr ? in.cache->length() : 0;
+    const int64_t past = in.cache != nullptr ? in.cache->length() : in.past.defined() ? in.past.size(1) : 0;
     const Positions positions = in.positions.defined() ? in.positions : Positions(past);
     entering = position->embed(x, positions);
     own = position->prepare(positions, T, past + T, x.options());
@@ -150,7 +172,7 @@ Tensor AttentionImpl::forward(const Tensor& x, const AttendInput& in) const {
   if (pass != nullptr) call.score = call.score + pass->score;
   if (options_.scale != 0) call.scale = options_.scale;
   if (is_training()) call.dropout = in.dropout.value_or(options_.dropout);
-  const Tensor y = attend(entering, heads, in, call);  // [B, H, T, E]
+  const Tensor y = attend(entering, heads, in, call, cross ? nullptr : in.cache);  // [B, H, T, E]
   return linear(output, y.transpose(1, 2).reshape({x.size(0), T, options_.heads * options_.value_width}));  // [B, T, C]
 }
 

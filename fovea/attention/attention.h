@@ -35,12 +35,15 @@ struct MultiHeadOptions {
   double soft_cap = 0;              // c > 0: score -> c · tanh(score / c)
   double scale = 0;                 // 0: 1/√D
   std::string variant = "softmax";
+  VariantOptions variants;          // details of `variant`
   PositionOptions positions;        // details of `position`
   std::string scope = "attention";  // the name under which probes see it
 };
 
 struct AttendInput {
   Tensor memory;  // [B, S, M]: keys and values come from here (cross-attention); undefined: from x
+  // [B, N, C]: states that stand before x and are seen by all of it (Transformer-XL's memory). Not with a cache.
+  Tensor past;
   Mask mask;
   Score score;  // applied before the position's own
   // Self: the T new keys are appended, queries see all S. Cross: keys and values are computed once, when it is empty.
@@ -61,6 +64,8 @@ class AttentionImpl : public torch::nn::Module {
   Tensor forward(const Tensor& x, const AttendInput& in = {}) const;
   // Every size filled in.
   const MultiHeadOptions& options() const { return options_; }
+  // From now on `other` computes, with its weights (all layers of a stack may have one).
+  void share_variant(const Variant& other);
 
   torch::nn::Linear query{nullptr};   // C -> H·D
   torch::nn::Linear key{nullptr};     // M -> G·D
@@ -76,7 +81,8 @@ class AttentionImpl : public torch::nn::Module {
   void check_input(const Tensor& x, const AttendInput& in) const;
   Heads self_heads(const Tensor& x, const AttendInput& in, const PositionPass* pass) const;
   Heads cross_heads(const Tensor& x, const AttendInput& in) const;
-  Tensor attend(const Tensor& x, const Heads& heads, const AttendInput& in, const AttentionOptions& call) const;
+  Tensor attend(const Tensor& x, const Heads& heads, const AttendInput& in, const AttentionOptions& call,
+                LayerCache* cache) const;
 
   MultiHeadOptions options_;
 };

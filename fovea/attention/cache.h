@@ -1,4 +1,5 @@
-// Key/value cache: what decoding keeps, so that a step computes only its newest tokens.
+// Key/value cache: what decoding keeps, so that a step computes only its newest tokens. A recurrent attention keeps a
+// state of fixed size in its place.
 //
 // Caches are for inference: what goes in is detached, and no gradient flows to it.
 // SPDX-License-Identifier: Apache-2.0
@@ -29,8 +30,13 @@ class LayerCache {
   // Views of what is held, [B, G, S, D] and [B, G, S, E]; undefined before the first append.
   at::Tensor key() const;
   at::Tensor value() const;
-  // Keeps the first `length` keys.
+  // Keeps the first `length` keys. A state can only be kept whole or given up (0): Error(kArgument).
   void crop(int64_t length);
+  // Keeps the newest `count` keys, or all where there are fewer.
+  void keep_newest(int64_t count);
+  // A recurrent attention's: what all `length` tokens so far left, [B, …]. Replaces the one before.
+  void set_state(at::Tensor state, int64_t length);
+  const at::Tensor& state() const { return state_; }
   // Row i of the new batch is row rows[i] of the old one (beams); rows: int64 [B'].
   void reorder(const at::Tensor& rows);
 
@@ -39,7 +45,9 @@ class LayerCache {
   void make_room(const at::Tensor& key, const at::Tensor& value);
 
   std::shared_ptr<Slots> slots_;
+  int64_t begin_ = 0;  // the slot of the oldest key
   int64_t length_ = 0;
+  at::Tensor state_;
 };
 
 // Everything one generation keeps: a cache per layer and, for encoder-decoder models, the encoded source.

@@ -136,6 +136,51 @@ TEST(Cache, Errors) {
   EXPECT_TRUE(torch::equal(cache.append(keys(0, 2, 0, 1), values(0, 2, 0, 1)).first, keys(0, 2, 0, 1)));
 }
 
+TEST(Cache, KeepsTheNewestAndStaysSmall) {
+  LayerCache cache;
+  const auto early = add(cache, 0, 5);
+  cache.keep_newest(3);
+  EXPECT_EQ(cache.length(), 3);
+  EXPECT_TRUE(torch::equal(cache.key(), keys(2, 5)));
+  cache.keep_newest(9);
+  EXPECT_EQ(cache.length(), 3);
+  for (int64_t t = 5; t < 2000; ++t) {
+    const auto [k, v] = add(cache, t, t + 1);
+    EXPECT_TRUE(torch::equal(v, values(t - 3, t + 1)));
+    cache.keep_newest(3);
+  }
+  EXPECT_TRUE(torch::equal(early.first, keys(0, 5)));
+  EXPECT_LT(cache.key().storage().nbytes(), size_t(2 * 3 * 4 * 200) * sizeof(float));
+  LayerCache copy = cache;
+  add(cache, 2000, 2001);
+  add(copy, 2000, 2001, 0.5);
+  EXPECT_TRUE(torch::equal(cache.key(), keys(1997, 2001)));
+  EXPECT_TRUE(torch::equal(copy.key(), torch::cat({keys(1997, 2000), keys(2000, 2001, 0.5)}, 2)));
+  cache.crop(2);
+  EXPECT_TRUE(torch::equal(cache.value(), values(1997, 1999)));
+  cache.reorder(torch::tensor({1}, torch::kLong));
+  EXPECT_TRUE(torch::equal(cache.key(), keys(1997, 1999, 0, 1)));
+  cache.keep_newest(0);
+  EXPECT_TRUE(cache.empty());
+  EXPECT_NE(error_of([&] { cache.keep_newest(-1); }).find("the newest -1 keys"), std::string::npos);
+}
+
+TEST(Cache, AStateTakesThePlaceOfKeys) {
+  LayerCache cache;
+  cache.set_state(torch::arange(2, torch::kFloat).view({2, 1}).requires_grad_(), 3);
+  EXPECT_EQ(cache.length(), 3);
+  EXPECT_FALSE(cache.state().requires_grad());
+  LayerCache copy = cache;
+  copy.set_state(torch::zeros({2, 1}), 4);
+  cache.reorder(torch::tensor({1, 1, 0}, torch::kLong));
+  EXPECT_TRUE(torch::equal(cache.state().flatten(), torch::tensor({1.f, 1.f, 0.f})));
+  EXPECT_NE(error_of([&] { cache.crop(2); }).find("holds all 3 in one sum"), std::string::npos);
+  cache.crop(3);
+  cache.crop(0);
+  EXPECT_FALSE(cache.state().defined());
+  EXPECT_TRUE(torch::equal(copy.state(), torch::zeros({2, 1})));
+}
+
 TEST(DecoderState, CropsAndReordersEverything) {
   DecoderState state;
   state.self.resize(2);

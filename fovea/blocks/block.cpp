@@ -47,8 +47,10 @@ void BlockImpl::run_part(ResidualStream& x, const Norm& norm, Part part) const {
 }
 
 ResidualStream BlockImpl::forward(ResidualStream x, const BlockInput& in) const {
+  const bool past = in.past.defined();
   run_part(x, attention_norm, [&](const Tensor& h) {
-    return attention->forward(h, {.mask = in.mask,
+    return attention->forward(h, {.past = past && options_.pre_norm ? attention_norm->forward(in.past) : in.past,
+                                  .mask = in.mask,
                                   .score = in.score,
                                   .cache = in.self_cache,
                                   .positions = in.positions,

@@ -30,6 +30,7 @@ struct BlockOptions {
 struct BlockInput {
   Mask mask;
   Score score;
+  Tensor past;    // [B, N, C], earlier inputs of this block, as in AttendInput
   Tensor memory;  // [B, S, M]; with cross_attention only
   Mask memory_mask;
   LayerCache* self_cache = nullptr;

@@ -55,6 +55,12 @@ RealTokens real_tokens(const Tensor& start, const Tensor& lengths, const Positio
   return out;
 }
 
+// The newest `length` of what stands before the input and of the input itself.
+Tensor newest_states(const Tensor& past, const Tensor& input, int64_t length) {
+  const Tensor all = past.defined() ? at::cat({past, input.detach()}, 1) : input.detach();
+  return all.slice(1, std::max<int64_t>(0, all.size(1) - length));
+}
+
 void fit_caches(DecoderState& state, size_t layers, bool cross) {
   FOVEA_CHECK_KIND(ErrorKind::kArgument, state.self.empty() || state.self.size() == layers,
                    "stack: the state holds caches of ", state.self.size(), " layers, wanted ", layers,
@@ -73,7 +79,12 @@ StackImpl::StackImpl(StackOptions options) : options_(std::move(options)) {
   check_probability("stack: final_dropout", options_.final_dropout);
   FOVEA_CHECK_CONFIG(options_.window == 0 || (options_.window > 0 && options_.causal), "stack: window is ",
                      options_.window, options_.causal ? ", wanted at least 1, or 0 for none" : "; it goes with causal");
-  const BlockOptions& b = options_.block;
+  BlockOptions b = options_.block;
+  if (options_.position_each) {
+    b.attention.position = options_.position;
+    b.attention.positions = position_options(options_);
+  }
+  if (b.attention.variants.max_positions == 0) b.attention.variants.max_positions = options_.positions.max_positions;
   // At least: query and output projections, and the feed-forward's two.
   const double width = double(b.attention.width);
   check_parameters("stack", double(options_.layers) * width * (2 * width + 2 * double(b.feed_forward.hidden)));
@@ -84,7 +95,10 @@ StackImpl::StackImpl(StackOptions options) : options_(std::move(options)) {
     layers.emplace_back(b);
     list->push_back(layers.back());
   }
-  position = register_module("position", make_position(options_.position, position_options(options_)));
+  if (const Variant& first = layers.front()->attention->variant; first->shared_by_layers())
+    for (size_t i = 1; i < layers.size(); ++i) layers[i]->attention->share_variant(first);
+  const std::string shared = options_.position_each ? "none" : options_.position;
+  position = register_module("position", make_position(shared, position_options(options_)));
   if (options_.embed_norm) embed_norm = register_module("embed_norm", Norm(norm));
   register_module("layers", list);
   if (options_.final_norm) final_norm = register_module("final_norm", Norm(norm));
@@ -139,10 +153,29 @@ bool StackImpl::may_skip_padding(const Tensor& x, const StackInput& in) const {
          (in.start.defined() || in.lengths.defined()) && !Probe::listening();
 }
 
+void StackImpl::check_segments(const Tensor& x, const StackInput& in) const {
+  if (in.segments == nullptr) return;
+  const SegmentMemory& memory = *in.segments;
+  FOVEA_CHECK_KIND(ErrorKind::kArgument, in.state == nullptr && !in.start.defined() && !in.lengths.defined(),
+                   "stack: segments go without a state, start and lengths (a causal text's padding stands behind it)");
+  FOVEA_CHECK_KIND(ErrorKind::kArgument, memory.length >= 0, "stack: segments keep ", memory.length,
+                   " states, wanted at least 0");
+  FOVEA_CHECK_KIND(ErrorKind::kArgument, memory.layers.empty() || memory.layers.size() == layers.size(),
+                   "stack: the segments' memory has ", memory.layers.size(), " layers, wanted ", layers.size());
+  for (const Tensor& states : memory.layers)
+    FOVEA_CHECK_KIND(ErrorKind::kArgument,
+                     states.dim() == 3 && states.size(0) == x.size(0) && states.size(2) == x.size(2),
+                     "stack: the segments' memory is ", states.sizes(), ", wanted [B, N, C] with B = ", x.size(0),
+                     ", C = ", x.size(2));
+}
+
 Tensor StackImpl::forward(const Tensor& x, const StackInput& in) const {
   FOVEA_CHECK_KIND(ErrorKind::kArgument, x.dim() == 3 && x.size(2) == options_.block.attention.width, "stack: x is ",
                    x.sizes(), ", wanted [B, T, C] with C = ", options_.block.attention.width);
-  const int64_t B = x.size(0), past = in.state != nullptr ? in.state->length() : 0;
+  check_segments(x, in);
+  const bool remembers = in.segments != nullptr && !in.segments->layers.empty();
+  const int64_t B = x.size(0);
+  const int64_t past = in.state != nullptr ? in.state->length() : remembers ? in.segments->layers[0].size(1) : 0;
   int64_t T = x.size(1);
   BlockInput shared = block_input(x, in);
   ResidualStream y{embed(x, shared.positions), {}};
@@ -161,7 +194,8 @@ Tensor StackImpl::forward(const Tensor& x, const StackInput& in) const {
     }
   }
   const PositionPass pass = position->prepare(shared.positions, T, past + T, x.options());
-  shared.position = &pass;
+  shared.position = options_.position_each ? nullptr : &pass;
+  SegmentMemory memory;
   if (in.state != nullptr) fit_caches(*in.state, layers.size(), options_.block.cross_attention);
   for (size_t i = 0; i < layers.size(); ++i) {
     const ProbeScope scope("layers", int64_t(i));
@@ -171,8 +205,14 @@ Tensor StackImpl::forward(const Tensor& x, const StackInput& in) const {
     }
     if (!in.layer_masks.empty()) shared.local_mask = in.layer_masks[i];
     if (!in.layer_scores.empty()) shared.score = in.score + in.layer_scores[i];
+    if (in.segments != nullptr) {
+      y = {layers[i]->join(y), {}};  // what the layer reads, whole
+      shared.past = remembers ? in.segments->layers[i] : Tensor();
+      memory.layers.push_back(newest_states(shared.past, y.stream, in.segments->length));
+    }
     y = layers[i]->forward(std::move(y), shared);
   }
+  if (in.segments != nullptr) in.segments->layers = std::move(memory.layers);
   const BlockImpl& last = *layers.back();
   Tensor out;
   if (final_norm.is_empty()) {

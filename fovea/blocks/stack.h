@@ -22,6 +22,7 @@ struct StackOptions {
   BlockOptions block;
   std::string position = "none";     // one encoding for all layers
   PositionOptions positions;         // details of it; sizes left at 0 are the attention's
+  bool position_each = false;        // instead, one with weights of its own in each layer
   bool causal = false;               // no token sees a later one
   int64_t window = 0;                // causal only: a token sees the newest `window`, itself included; 0: all
   bool embed_norm = false;           // a norm after the positions are added (BERT, BART)
@@ -29,6 +30,13 @@ struct StackOptions {
   bool embed_dropout_first = false;  // between the two (BigBird)
   bool final_norm = false;           // a norm after the last block (pre-norm models)
   double final_dropout = 0;          // after that (T5)
+};
+
+// One long text in segments (Transformer-XL): the newest inputs of every layer, which the next segment sees before its
+// own. They take no gradient.
+struct SegmentMemory {
+  int64_t length = 0;          // how many are kept
+  std::vector<Tensor> layers;  // [B, N, C] each, N ≤ length; empty where a text begins
 };
 
 struct StackInput {
@@ -45,6 +53,7 @@ struct StackInput {
   Tensor memory_lengths;  // [B] real rows of the memory; default: the state's
   Mask memory_mask;       // beside them
   DecoderState* state = nullptr;
+  SegmentMemory* segments = nullptr;  // read, then moved on; not with a state, and without padding on the left
 };
 
 class StackImpl : public torch::nn::Module {
@@ -66,6 +75,7 @@ class StackImpl : public torch::nn::Module {
   BlockInput block_input(const Tensor& x, const StackInput& in) const;
   Mask order(int64_t T) const;  // which tokens a token may see for its place alone
   bool may_skip_padding(const Tensor& x, const StackInput& in) const;
+  void check_segments(const Tensor& x, const StackInput& in) const;
 
   StackOptions options_;
 };

@@ -24,7 +24,7 @@ Stack make_stack(StackOptions options) {
 
 StackOptions decoder(const std::string& position, int64_t kv_heads = 0) {
   return {.layers = 2,
-          .block = {.attention = {.width = 8, .heads = 4, .kv_heads = kv_heads}, .feed_forward = {.hidden = 12}},
+          .block = {.attention = {.width = 8, .heads = 2, .kv_heads = kv_heads}, .feed_forward = {.hidden = 12}},
           .position = position,
           .positions = {.max_positions = 16},
           .causal = true,
@@ -38,7 +38,7 @@ TEST(Stack, CachedDecodingEqualsTheFullForward) {
   const torch::NoGradGuard no_grad;
   const auto x = some({2, 9, 8});
   for (const auto& position : positions_registry().names()) {
-    for (const int64_t kv_heads : {4, 1}) {
+    for (const int64_t kv_heads : {2, 1}) {
       const auto stack = make_stack(decoder(position, kv_heads));
       const auto full = stack->forward(x);
       DecoderState state;
@@ -245,7 +245,7 @@ TEST(Stack, EmbeddingsAreNormedAfterTheirPositions) {
 
 // One table for all layers gathers the gradients of all.
 TEST(Stack, GradientsOfSharedPositions) {
-  for (const char* position : {"t5_bias", "learned", "rope"}) {
+  for (const char* position : {"t5_bias", "learned", "rope", "relative_keys", "xl_relative"}) {
     auto options = decoder(position, 2);
     options.block.feed_forward.activation = "gelu";
     auto stack = make_stack(options);
@@ -257,6 +257,60 @@ TEST(Stack, GradientsOfSharedPositions) {
         },
         leaves, 1e-5, 2);
   }
+}
+
+// Transformer-XL: the parts of a text, each seeing what the ones before left, are the text.
+TEST(Stack, SegmentsWithEnoughMemoryAreOneText) {
+  for (const bool pre_norm : {true, false}) {
+    auto options = decoder("xl_relative");
+    options.position_each = true;
+    options.block.pre_norm = pre_norm;
+    auto stack = make_stack(options);
+    const auto x = some({2, 9, 8});
+    const auto whole = stack->forward(x);
+    SegmentMemory memory{.length = 16};
+    int64_t done = 0;
+    for (const int64_t count : {3, 1, 4, 1}) {
+      const auto y = stack->forward(x.slice(1, done, done + count), {.segments = &memory});
+      EXPECT_TRUE(close(y, whole.slice(1, done, done + count))) << done;
+      done += count;
+      ASSERT_EQ(memory.layers.size(), 2u);
+      EXPECT_EQ(memory.layers[1].sizes(), (std::vector<int64_t>{2, done, 8}));
+      EXPECT_FALSE(memory.layers[1].requires_grad());
+    }
+    memory.length = 4;
+    stack->forward(x.slice(1, 0, 2), {.segments = &memory});
+    EXPECT_TRUE(torch::equal(memory.layers[0].slice(1, 2), stack->position->embed(x.slice(1, 0, 2), {})));
+    EXPECT_EQ(memory.layers[0].size(1), 4);
+    memory.length = 0;
+    stack->forward(x.slice(1, 0, 2), {.segments = &memory});
+    EXPECT_EQ(memory.layers[0].size(1), 0);
+    const auto says = [&](StackInput in, const char* part) {
+      in.segments = &memory;
+      const auto message = error_of([&] { stack->forward(x, in); });
+      EXPECT_NE(message.find(part), std::string::npos) << message;
+    };
+    DecoderState state;
+    says({.state = &state}, "segments go without a state");
+    says({.lengths = torch::tensor({9, 2}, torch::kLong)}, "segments go without a state");
+    memory.layers.pop_back();
+    says({}, "has 1 layers, wanted 2");
+    memory.layers.assign(2, some({1, 2, 8}));
+    says({}, "memory is [1, 2, 8], wanted [B, N, C] with B = 2");
+  }
+}
+
+TEST(Stack, EveryLayerMayHaveItsOwnPositions) {
+  auto options = decoder("t5_bias");
+  options.position_each = true;
+  const auto stack = make_stack(options);
+  EXPECT_TRUE(stack->named_parameters().contains("layers.1.attention.position.weight"));
+  EXPECT_FALSE(stack->named_parameters().contains("position.weight"));
+  const torch::NoGradGuard no_grad;
+  const auto x = some({1, 5, 8}), before = stack->forward(x);
+  auto table = stack->layers[1]->attention->position->parameters()[0];
+  table.data().mul_(-100);
+  EXPECT_FALSE(close(stack->forward(x), before));
 }
 
 TEST(Stack, NamesOfParameters) {

@@ -27,6 +27,7 @@ struct Batch {
                       // [B, 2] the first and last slot of each answer
   at::Tensor next_sentence;  // [B] 0: a row's second text follows its first, 1: it does not; BERT's pre-training only
   int64_t tokens = 0;        // labels that count
+  bool continues = false;    // each row goes on where that of the batch before ended (windows of streams)
 };
 
 }  // namespace fovea

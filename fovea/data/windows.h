@@ -14,8 +14,10 @@ enum class WindowOrder {
   kShuffled,     // side by side from a random start, in random order: each token once an epoch, cut anew every epoch
   kRandom,       // every window begins anywhere; an "epoch" is as many windows as cover the stream once
   kConsecutive,  // from the first token to the last, the last window shorter: for measuring
+  kStreams,      // batch_size streams side by side, each from its first token to its last: row b of a batch goes on
+                 // where row b of the batch before ended (Batch::continues), for models that carry memory
 };
-// "shuffled", "random", "consecutive"; Error(kConfig) otherwise.
+// "shuffled", "random", "consecutive", "streams"; Error(kConfig) otherwise.
 WindowOrder window_order(const std::string& name);
 
 struct WindowOptions {
@@ -25,12 +27,12 @@ struct WindowOptions {
   uint64_t seed = 0;
 };
 
-// Batches have ids and labels [B, T], all T of them real, except in the last batch of kConsecutive: right padding,
-// lengths.
+// Batches have ids and labels [B, T], all T of them real, except in the last batches of kConsecutive and kStreams:
+// right padding, lengths. Streams divide the text evenly; the last of them may hold less, or nothing.
 class TokenWindows : public Dataset {
  public:
   // `source` names the text in errors. Error(kInput) where the stream is shorter than a window and its label (T + 1
-  // tokens; kConsecutive: 2).
+  // tokens; kConsecutive, kStreams: 2).
   TokenWindows(std::vector<TokenId> tokens, const WindowOptions& options, const std::string& source = "text");
 
   int64_t batch_count(int64_t epoch) override;
@@ -44,6 +46,11 @@ class TokenWindows : public Dataset {
   int64_t window_count(int64_t epoch) const;
   int64_t phase(int64_t epoch) const;  // where the first window of a shuffled epoch begins
   int64_t offset(int64_t epoch, int64_t window);
+  int64_t stream_count() const;
+  int64_t stream_length() const;  // labels of a stream; the last may be shorter
+  Batch stream_batch(int64_t index) const;
+  // Fills row b with the `length` tokens from `begin` on and their labels, then padding.
+  void fill(Batch& batch, int64_t b, int64_t begin, int64_t length) const;
 
   std::vector<TokenId> tokens_;
   WindowOptions options_;

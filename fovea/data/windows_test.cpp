@@ -73,6 +73,35 @@ TEST(TokenWindows, ConsecutiveWindowsMeasureEveryToken) {
   EXPECT_EQ(first.tokens + last.tokens, 17);
 }
 
+// Row b of a batch goes on where row b of the one before ended; every label once, whatever divides evenly.
+TEST(TokenWindows, StreamsGoOnFromBatchToBatch) {
+  for (const auto& [size, batch] : {std::pair{41, 4}, {42, 4}, {18, 4}, {5, 3}, {3, 9}, {2, 1}, {100, 7}}) {
+    TokenWindows data(count_to(size), {.context = 5, .batch_size = batch, .order = WindowOrder::kStreams});
+    EXPECT_EQ(data.token_count(), size - 1);
+    std::multiset<int64_t> labels;
+    at::Tensor last;
+    for (int64_t i = 0; i < data.batch_count(3); ++i) {
+      const Batch b = data.batch(3, i);
+      EXPECT_EQ(b.continues, i > 0);
+      EXPECT_EQ(b.ids.size(0), std::min(batch, size - 1));
+      EXPECT_LE(b.ids.size(1), 5);
+      const at::Tensor counts = b.labels != kIgnore;
+      EXPECT_EQ(counts.sum().item<int64_t>(), b.tokens);
+      EXPECT_TRUE(!b.lengths.defined() || at::equal(b.lengths, counts.sum(1)));
+      EXPECT_TRUE(at::equal(b.labels.masked_select(counts), (b.ids + 1).masked_select(counts)));
+      if (i > 0) {
+        const at::Tensor on = counts.select(1, 0);
+        EXPECT_TRUE(at::equal(b.ids.select(1, 0).masked_select(on), last.masked_select(on)));
+      }
+      last = b.labels.select(1, b.labels.size(1) - 1);
+      const at::Tensor seen = b.labels.masked_select(counts);
+      for (int64_t j = 0; j < seen.numel(); ++j) labels.insert(seen[j].item<int64_t>());
+    }
+    EXPECT_EQ(labels.size(), size_t(size - 1));
+    EXPECT_EQ(std::set<int64_t>(labels.begin(), labels.end()).size(), labels.size());
+  }
+}
+
 TEST(TokenWindows, SameSeedSameBatches) {
   const WindowOptions options{.context = 5, .batch_size = 3, .seed = 4};
   WindowOptions other = options;
@@ -113,6 +142,10 @@ TEST(TokenWindows, Errors) {
   expect_error([] { TokenWindows(count_to(5), {.context = INT64_MAX}, "a.txt"); }, ErrorKind::kInput,
                "wanted a window of 9223372036854775807");
   EXPECT_GE(TokenWindows(count_to(5), {.context = 2, .batch_size = INT64_MAX}).batch(0, 0).ids.size(0), 1);
+  EXPECT_EQ(TokenWindows(count_to(5), {.context = 2, .batch_size = INT64_MAX, .order = WindowOrder::kStreams})
+                .batch(0, 0)
+                .ids.size(0),
+            4);
   expect_error([] { TokenWindows(count_to(5), {.context = 0}); }, ErrorKind::kConfig, "context is 0");
   expect_error([] { TokenWindows(count_to(5), {.context = 2, .batch_size = 0}); }, ErrorKind::kConfig,
                "batch_size is 0");

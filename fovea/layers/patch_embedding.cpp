@@ -20,7 +20,7 @@ std::array<int64_t, 2> grid_of(int64_t Y, int64_t X, const std::array<int64_t, 2
 }  // namespace
 
 PatchEmbeddingImpl::PatchEmbeddingImpl(PatchEmbeddingOptions options) : options_(options) {
-  const auto& [width, channels, image, patch, any] = options_;
+  const auto& [width, channels, image, patch, any, places_learned] = options_;
   FOVEA_CHECK_CONFIG(width > 0, "patch embedding: width is ", width, ", wanted at least 1");
   FOVEA_CHECK_CONFIG(channels > 0, "patch embedding: channels is ", channels, ", wanted at least 1");
   for (int axis = 0; axis < 2; ++axis)
@@ -32,11 +32,15 @@ PatchEmbeddingImpl::PatchEmbeddingImpl(PatchEmbeddingOptions options) : options_
   weight = register_parameter("weight", at::randn({width, channels, patch[0], patch[1]}) * 0.02);
   bias = register_parameter("bias", at::zeros({width}));
   class_token = register_parameter("class_token", at::randn({1, 1, width}) * 0.02);
-  positions = register_parameter("positions", at::randn({1, int64_t(places), width}) * 0.02);
+  if (places_learned) positions = register_parameter("positions", at::randn({1, int64_t(places), width}) * 0.02);
 }
 
 std::array<int64_t, 2> PatchEmbeddingImpl::grid() const {
   return grid_of(options_.image[0], options_.image[1], options_.patch);
+}
+
+std::array<int64_t, 2> PatchEmbeddingImpl::grid(const at::Tensor& images) const {
+  return grid_of(images.size(2), images.size(3), options_.patch);
 }
 
 at::Tensor PatchEmbeddingImpl::forward(const at::Tensor& images) const {
@@ -62,7 +66,7 @@ at::Tensor PatchEmbeddingImpl::forward(const at::Tensor& images) const {
                                  .permute({0, 2, 4, 1, 3, 5})
                                  .reshape({B, rows * columns, weight[0].numel()});  // [B, N, channels · patch]
   const at::Tensor x = at::cat({class_token.expand({B, 1, o.width}), affine(patches, weight.flatten(1), bias)}, 1);
-  return x + resize_positions(positions, grid(), cells);  // [B, 1 + N, C]
+  return positions.defined() ? x + resize_positions(positions, grid(), cells) : x;  // [B, 1 + N, C]
 }
 
 at::Tensor resize_positions(const at::Tensor& positions, std::array<int64_t, 2> from, std::array<int64_t, 2> to) {

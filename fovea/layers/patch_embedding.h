@@ -19,6 +19,7 @@ struct PatchEmbeddingOptions {
                                224};     // Y, X in pixels; what does not fill a patch at the lower or right edge is cut
   std::array<int64_t, 2> patch{16, 16};  // likewise
   bool any_image_size = false;           // positions are resized to an image of another size, else it is an error
+  bool positions = true;                 // a learned vector is added for each place
 };
 
 class PatchEmbeddingImpl : public torch::nn::Module {
@@ -28,12 +29,13 @@ class PatchEmbeddingImpl : public torch::nn::Module {
   // images [B, channels, Y, X], floating point -> [B, 1 + N, C]; patches row by row, from the top left one.
   at::Tensor forward(const at::Tensor& images) const;
   std::array<int64_t, 2> grid() const;  // patches of options().image, Y and X
+  std::array<int64_t, 2> grid(const at::Tensor& images) const;
   const PatchEmbeddingOptions& options() const { return options_; }
 
   at::Tensor weight;       // [C, channels, patch Y, patch X]
   at::Tensor bias;         // [C]
   at::Tensor class_token;  // [1, 1, C]
-  at::Tensor positions;    // [1, 1 + N, C]; all initially normal with deviation 0.02, the bias 0
+  at::Tensor positions;    // [1, 1 + N, C] or undefined; all initially normal with deviation 0.02, the bias 0
 
  private:
   PatchEmbeddingOptions options_;

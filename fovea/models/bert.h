@@ -1,6 +1,7 @@
 // BERT (Devlin et al. 2019): a post-norm encoder with learned positions and segments, and its heads. RoBERTa (Liu et
 // al. 2019; also XLM-RoBERTa and CamemBERT) and DistilBERT (Sanh et al. 2019) are the same encoder with other names in
-// their folders. Reads and writes Hugging Face's folders of them.
+// their folders. Reads and writes Hugging Face's folders of them. "linformer" (Wang et al. 2020) is BERT with
+// attention/variants/linformer.h in place of softmax attention; its folder is our own.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,7 +19,8 @@
 namespace fovea {
 
 struct BertConfig {
-  std::string type = "bert";  // whose folder: "bert", "roberta", "xlm-roberta", "camembert", "distilbert"
+  // whose folder: "bert", "roberta", "xlm-roberta", "camembert", "distilbert", "linformer"
+  std::string type = "bert";
   // "none", "masked_lm", "pretraining" (masked words and next sentence), "next_sentence", "classifier",
   // "token_classifier", "question_answering"
   std::string head = "masked_lm";
@@ -40,6 +42,8 @@ struct BertConfig {
   bool scaled_embedding = false;    // words' vectors times √width
   bool tied = true;                 // the masked words' output projection is the embedding
   bool pooler = true;               // head "none": with the pooler that pre-training leaves
+  int64_t projected = 0;            // linformer: rows that a sequence is projected to
+  std::string sharing = "heads";    // linformer: as in VariantOptions
   std::vector<std::string> labels;  // a classifier's classes
   std::string problem;              // as in ClassifierOptions
 };

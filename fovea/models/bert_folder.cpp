@@ -57,6 +57,7 @@ struct BertFamily {
   std::string row_activation = "tanh";  // of that layer or the pooler; "": the encoder's
   std::string pooler = "pooler.dense", answers = "qa_outputs";
   bool own_file = false;  // its encoder is another: a model of its own
+  bool projects = false;  // keys and values are projected to fewer rows
 };
 
 BertFamily roberta_family(const char* type, const char* classes) {
@@ -108,6 +109,16 @@ const std::vector<BertFamily>& bert_families() {
                                                     .distilled = true,
                                                     .row_activation = "relu"},
                                                    longformer_family(),
+                                                   {.type = "linformer",
+                                                    .classes = "Linformer",
+                                                    .prefix = "linformer.",
+                                                    .word_dense = "cls.predictions.transform.dense",
+                                                    .word_norm = "cls.predictions.transform.LayerNorm",
+                                                    .word_bias = "cls.predictions.bias",
+                                                    .word_output = "cls.predictions.decoder",
+                                                    .row_dense = "linformer.pooler.dense",
+                                                    .row_output = "classifier",
+                                                    .projects = true},
                                                    {.type = "big_bird",
                                                     .classes = "BigBird",
                                                     .prefix = "bert.",
@@ -216,6 +227,8 @@ void check_bert_config(BertConfig& c) {
 
 bool bert_has_segments(const std::string& type) { return !bert_family(type).distilled; }
 
+bool bert_projects(const std::string& type) { return bert_family(type).projects; }
+
 int64_t bert_position_offset(const BertConfig& c) { return bert_family(c.type).robust ? c.pad_token_id + 1 : 0; }
 
 PoolerOptions bert_pooler(const BertConfig& c, double dropout) {
@@ -261,6 +274,10 @@ BertConfig read_bert_config(const nlohmann::json& j, const std::string& type) {
   c.pad_token_id = config_value(j, "pad_token_id", family.pad_token_id);
   c.tied = config_value(j, "tie_word_embeddings", c.tied);
   c.pooler = !family.distilled;
+  if (family.projects) {
+    c.projected = config_size(j, "projected", c.projected);
+    c.sharing = config_value(j, "sharing", c.sharing);
+  }
   if (bert_names_labels(c.head)) c.labels = config_labels(j);
   if (c.head == "classifier") c.problem = config_value(j, "problem_type", std::string());
   check_bert_config(c);  // the padding's id, before it is counted from
@@ -295,6 +312,10 @@ nlohmann::json write_bert_config(const BertConfig& c) {
     out["layer_norm_eps"] = c.eps;
     out["type_vocab_size"] = c.segments;
   }
+  if (family.projects) {
+    out["projected"] = c.projected;
+    out["sharing"] = c.sharing;
+  }
   if (const char* field = head_dropout_field(family, c.head); field != nullptr && (c.head_dropout || family.distilled))
     out[field] = c.head_dropout.value_or(c.head == "classifier" ? c.dropout : 0);
   if (!c.problem.empty()) out["problem_type"] = c.problem;
@@ -327,6 +348,15 @@ std::vector<TensorName> bert_tensor_names(const BertConfig& c) {
     projection(h + w.key, l + "attention.key");
     projection(h + w.value, l + "attention.value");
     both(h + w.output, l + "attention.output");
+    if (family.projects) {
+      const auto projection = [&](const std::string& stored, const std::string& ours) {
+        out.push_back({.stored = stored, .ours = {l + "attention.variant." + ours}});
+      };
+      const bool of_all = c.sharing == "layers", apart = c.sharing == "none" || c.sharing == "heads";
+      if (of_all && i == 0) projection(family.prefix + "encoder.projection", "key_projection");
+      if (!of_all) projection(h + "attention.self.key_projection", "key_projection");
+      if (apart) projection(h + "attention.self.value_projection", "value_projection");
+    }
     both(h + w.attention_norm, l + "attention_norm");
     both(h + w.up, l + "feed_forward.up");
     both(h + w.down, l + "feed_forward.down");
@@ -373,7 +403,7 @@ std::vector<std::string> bert_harmless_names(const BertConfig& c) {
   std::vector<std::string> out{"*embeddings.position_ids", "*embeddings.token_type_ids"};
   // What pre-training leaves beside the head asked for.
   const bool pools = c.head == "none" || c.head == "pretraining" || c.head == "next_sentence" ||
-                     (c.head == "classifier" && family.row_dense == "bert.pooler.dense");
+                     (c.head == "classifier" && family.row_dense == family.prefix + "pooler.dense");
   if (!pools || !c.pooler) out.push_back("*" + family.pooler + ".*");
   if (c.head == "masked_lm") out.push_back("cls.seq_relationship.*");
   if (c.head == "none") out.insert(out.end(), {"cls.*", "lm_head.*", "vocab_*"});

@@ -18,6 +18,8 @@ std::vector<std::string> bert_architectures(const std::string& type);
 // labels of the next sentence.
 void check_bert_config(BertConfig& config);
 bool bert_has_segments(const std::string& type);
+// Keys and values are projected: a linformer.
+bool bert_projects(const std::string& type);
 // Rows of the position table before position 0: RoBERTa counts from its padding token's id on.
 int64_t bert_position_offset(const BertConfig& config);
 // `dropout`: the one before a classifier, which RoBERTa applies to the first token as well.

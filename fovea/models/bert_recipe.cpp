@@ -2,10 +2,16 @@
 #include "fovea/models/bert_recipe.h"
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "fovea/models/bert_folder.h"
 
 namespace fovea {
+
+BertRecipe::BertRecipe(std::string type) {
+  if (bert_projects(type)) config_.projected = 32;
+  config_.type = std::move(type);
+}
 
 void BertRecipe::visit(FieldVisitor& v) {
   v.field("width", config_.width, "channels");
@@ -13,6 +19,10 @@ void BertRecipe::visit(FieldVisitor& v) {
   v.field("heads", config_.heads, "attention heads");
   v.field("hidden", config_.hidden, "width of the feed-forward; 0: 4 times width");
   v.field("positions", config_.positions, "longest sequence");
+  if (bert_projects(config_.type)) {
+    v.field("projected", config_.projected, "rows that keys and values are projected to");
+    v.field("sharing", config_.sharing, "of the projections: none, heads, key_value or layers");
+  }
   v.field("activation", config_.activation, "of the feed-forward");
   v.field("dropout", dropout_, "on residuals, embeddings and attention weights");
   v.field("tied", config_.tied, "output projection = embedding");

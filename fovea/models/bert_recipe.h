@@ -11,7 +11,7 @@ namespace fovea {
 
 class BertRecipe : public ModelRecipe {
  public:
-  explicit BertRecipe(std::string type) { config_.type = std::move(type); }
+  explicit BertRecipe(std::string type);
   void visit(FieldVisitor& visitor) override;
   nlohmann::json config(int64_t vocab_size) const override;
   nlohmann::json reader_config(const ReaderNeeds& needs) const override;

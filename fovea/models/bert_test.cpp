@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "fovea/models/pretrained.h"
 #include "fovea/models/registry.h"
@@ -169,6 +170,44 @@ TEST(BertModel, ConfigJsonThereAndBack) {
   EXPECT_EQ(model->labels(), (std::vector<std::string>{"LABEL_0", "LABEL_1", "LABEL_2", "LABEL_3"}));
   json["id2label"] = {{"0", "a"}, {"2", "b"}};
   EXPECT_NE(error_of([&] { make_model(json); }).find("no text for \"1\""), std::string::npos);
+}
+
+BertConfig linformer_config(const std::string& head, const std::string& sharing) {
+  BertConfig c = bert_config(head, "linformer");
+  c.projected = 3;
+  c.sharing = sharing;
+  return c;
+}
+
+TEST(BertModel, ALinformerIsBertWithProjectedKeys) {
+  const torch::NoGradGuard no_grad;
+  for (const std::string head : {"masked_lm", "classifier", "token_classifier", "none"}) {
+    for (const std::string sharing : {"none", "heads", "key_value", "layers"}) {
+      at::manual_seed(3);
+      Bert model(linformer_config(head, sharing));
+      model->eval();
+      const auto json = model->config();
+      EXPECT_EQ(json["model_type"], "linformer");
+      EXPECT_EQ(make_model(json)->config(), json);
+      std::set<std::string> named;
+      for (const auto& name : model->tensor_names())
+        for (const auto& ours : name.ours) named.insert(ours);
+      for (const auto& own : own_names(*model)) EXPECT_TRUE(named.count(own.ours[0])) << own.stored;
+
+      const int64_t T = 6;
+      const auto ids = at::arange(T).view({1, T}), alone = model->encode({.ids = ids});
+      const auto padded = at::cat({ids, at::zeros({1, 3}, at::kLong)}, 1);
+      const auto right = model->encode({.ids = padded, .lengths = at::tensor({T}, at::kLong)});
+      EXPECT_TRUE(at::allclose(right.slice(1, 0, T), alone, 1e-4, 1e-5)) << head << sharing;
+      const auto left = model->encode({.ids = padded.roll(3, 1), .start = at::tensor({int64_t{3}}, at::kLong)});
+      EXPECT_TRUE(at::allclose(left.slice(1, 3), alone, 1e-4, 1e-5)) << head << sharing;
+    }
+  }
+  EXPECT_NE(error_of([] { Bert(linformer_config("masked_lm", "head")); }).find("did you mean \"heads\""),
+            std::string::npos);
+  BertConfig none = linformer_config("masked_lm", "heads");
+  none.projected = 0;
+  EXPECT_NE(error_of([&] { Bert{none}; }).find("projected is 0"), std::string::npos);
 }
 
 TEST(BertModel, ScoresAreWhatTheProblemSays) {

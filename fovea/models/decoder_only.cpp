@@ -10,9 +10,9 @@
 
 namespace fovea {
 
-void DecoderOnlyImpl::build(int64_t vocab_size, const StackOptions& stack, bool tied) {
+void DecoderOnlyImpl::build(int64_t vocab_size, const StackOptions& stack, bool tied, bool scaled) {
   const int64_t width = stack.block.attention.width;
-  embedding_ = register_module("embedding", Embedding({.vocabulary = vocab_size, .width = width}));
+  embedding_ = register_module("embedding", Embedding({.vocabulary = vocab_size, .width = width, .scale = scaled}));
   decoder_ = register_module("decoder", Stack(stack));
   if (!tied)
     head_ = register_module("head", torch::nn::Linear(torch::nn::LinearOptions(width, vocab_size).bias(false)));
@@ -31,10 +31,14 @@ Tensor DecoderOnlyImpl::hidden(const Batch& batch) const {
 
 Tensor DecoderOnlyImpl::forward(const Batch& batch) const { return logits(hidden(batch)); }  // [B, T, V]
 
-LossSum DecoderOnlyImpl::loss(const Batch& batch, double label_smoothing) {
+LossSum DecoderOnlyImpl::loss_of(const Tensor& hidden, const Tensor& labels, double label_smoothing) const {
   const Tensor& table = head_.is_empty() ? embedding_->weight : head_->weight;
-  const auto out = linear_cross_entropy_sum(hidden(batch), table, batch.labels, label_smoothing);
+  const auto out = linear_cross_entropy_sum(hidden, table, labels, label_smoothing);
   return {out.sum, out.count};
+}
+
+LossSum DecoderOnlyImpl::loss(const Batch& batch, double label_smoothing) {
+  return loss_of(hidden(batch), batch.labels, label_smoothing);
 }
 
 DecoderState DecoderOnlyImpl::begin(const Tensor& source, const Tensor&) const {

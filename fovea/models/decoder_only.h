@@ -25,16 +25,19 @@ class DecoderOnlyImpl : public GenerativeModelImpl {
   Tensor step(const Tensor& ids, DecoderState& state, bool last_only = false) const override;
 
  protected:
-  // Registers the parts. `tied`: the output projection is the embedding.
-  void build(int64_t vocab_size, const StackOptions& stack, bool tied);
+  // Registers the parts. `tied`: the output projection is the embedding; `scaled`: that is multiplied by √C on its way
+  // in.
+  void build(int64_t vocab_size, const StackOptions& stack, bool tied, bool scaled = false);
+
+  Tensor logits(const Tensor& hidden) const;  // [B, T, C] -> [B, T, V]
+  LossSum loss_of(const Tensor& hidden, const Tensor& labels, double label_smoothing) const;
 
   Embedding embedding_;
   Stack decoder_;
   torch::nn::Linear head_{nullptr};  // only where not tied
 
  private:
-  Tensor hidden(const Batch& batch) const;    // [B, T, C]
-  Tensor logits(const Tensor& hidden) const;  // [B, T, C] -> [B, T, V]
+  Tensor hidden(const Batch& batch) const;  // [B, T, C]
 };
 
 }  // namespace fovea

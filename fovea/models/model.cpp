@@ -44,6 +44,15 @@ nlohmann::json ModelRecipe::image_config(const std::vector<std::string>&) const 
   throw Error(ErrorKind::kConfig, "the model does not learn from images; vit does");
 }
 
+std::vector<TensorName> own_names(const ModelImpl& model) {
+  std::set<const void*> seen;
+  std::vector<TensorName> out;
+  for (const auto& item : model.named_parameters())
+    if (seen.insert(item.value().unsafeGetTensorImpl()).second)
+      out.push_back({.stored = item.key(), .ours = {item.key()}});
+  return out;
+}
+
 int64_t ModelImpl::parameter_count() const {
   std::set<const void*> seen;  // a tied tensor is registered in several places
   int64_t count = 0;

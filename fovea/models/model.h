@@ -33,6 +33,10 @@ struct TensorName {
   bool optional = false;             // a file may lack it: see ModelImpl::leave_out
 };
 
+class ModelImpl;
+// Every parameter under its own path, a shared one under its first: for models whose folder is ours alone.
+std::vector<TensorName> own_names(const ModelImpl& model);
+
 class ModelImpl : public torch::nn::Module {
  public:
   // The registry's name ("gpt2", "transformer").
@@ -53,6 +57,13 @@ class ModelImpl : public torch::nn::Module {
   // What the loss compares with batch.labels: logits [B, T, V] (encoder-decoder: [B, U, V]).
   virtual Tensor forward(const Batch& batch) const;
   virtual LossSum loss(const Batch& batch, double label_smoothing = 0) = 0;
+
+  // The model carries something from one call of loss() to the next, where a batch goes on where the one before ended:
+  // it wants its text in streams (data/windows.h). Training and evaluation mode carry apart.
+  virtual bool keeps_memory() const { return false; }
+  // What training carries: a checkpoint holds it, so that a resumed run goes on with it.
+  virtual std::vector<Tensor> memory() const { return {}; }
+  virtual void set_memory(const std::vector<Tensor>&) {}
 
   virtual int64_t vocab_size() const = 0;
   virtual int64_t max_positions() const = 0;  // longest sequence; a very large number where there is no limit

@@ -3,6 +3,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "fovea/base/nearest.h"
 #include "fovea/base/size.h"
 #include "fovea/layers/init.h"
@@ -19,7 +21,8 @@ std::array<int64_t, 2> vit_axes(const char* key, const std::vector<int64_t>& siz
   return {size.front(), size.back()};
 }
 
-StackOptions vit_stack(const VitConfig& c) {
+// `grid`: rows and columns of patches.
+StackOptions vit_stack(const VitConfig& c, const std::vector<int64_t>& grid) {
   return {.layers = c.layers,
           .block = {.attention = {.width = c.width,
                                   .heads = c.heads,
@@ -31,6 +34,8 @@ StackOptions vit_stack(const VitConfig& c) {
                     .eps = c.eps,
                     .pre_norm = true,
                     .dropout = c.dropout},
+          .position = c.position == "learned" ? "none" : c.position,  // learned ones are added to the patches
+          .positions = {.grid = grid},
           .embed_dropout = c.dropout,
           .final_norm = true};
 }
@@ -45,6 +50,7 @@ class VitRecipe : public ModelRecipe {
     v.field("layers", config_.layers, "blocks");
     v.field("heads", config_.heads, "attention heads");
     v.field("hidden", config_.hidden, "width of the feed-forward; 0: 4 times width");
+    v.field("position_type", config_.position, "learned, sinusoidal_2d, rope_2d or none");
     v.field("activation", config_.activation, "of the feed-forward");
     v.field("dropout", config_.dropout, "on embeddings and what each part adds");
     v.field("attention_dropout", config_.attention_dropout, "on attention weights");
@@ -94,6 +100,9 @@ VitImpl::VitImpl(VitConfig config) : config_(std::move(config)) {
   FOVEA_CHECK_CONFIG(classifies || c.head == "none", "vit: unknown head \"", c.head, "\"",
                      suggestion(c.head, {"none", "classifier"}));
   FOVEA_CHECK_CONFIG(!classifies || !c.labels.empty(), "vit: a classifier needs the names of its classes");
+  const std::vector<std::string> positions{"learned", "sinusoidal_2d", "rope_2d", "none"};
+  FOVEA_CHECK_CONFIG(std::find(positions.begin(), positions.end(), c.position) != positions.end(),
+                     "vit: unknown position_type \"", c.position, "\"", suggestion(c.position, positions));
   FOVEA_CHECK_CONFIG(c.pooler_width >= 0, "vit: pooler_width is ", c.pooler_width, ", wanted at least 0");
   if (c.hidden == 0) c.hidden = 4 * c.width;
   if (c.pooler_width == 0) c.pooler_width = c.width;
@@ -101,8 +110,10 @@ VitImpl::VitImpl(VitConfig config) : config_(std::move(config)) {
                                                             .channels = c.channels,
                                                             .image = vit_axes("image_size", c.image_size),
                                                             .patch = vit_axes("patch_size", c.patch_size),
-                                                            .any_image_size = c.any_image_size}));
-  encoder_ = register_module("encoder", Stack(vit_stack(c)));
+                                                            .any_image_size = c.any_image_size,
+                                                            .positions = c.position == "learned"}));
+  const auto [rows, columns] = embedding_->grid();
+  encoder_ = register_module("encoder", Stack(vit_stack(c, {rows, columns})));
   if (classifies) {
     check_parameters("vit: labels", double(c.labels.size()) * double(c.width));
     classifier_ = register_module(
@@ -119,7 +130,9 @@ void VitImpl::initialize() { init::normal(*this, config_.initializer_range); }
 
 Tensor VitImpl::encode(const Batch& batch) const {
   FOVEA_CHECK(batch.images.defined(), "vit: the batch has no images");
-  return encoder_->forward(embedding_->forward(batch.images));  // [B, 1 + N, C]
+  const Tensor x = embedding_->forward(batch.images);  // [B, 1 + N, C]
+  const auto [rows, columns] = embedding_->grid(batch.images);
+  return encoder_->forward(x, {.positions = CellGrid{rows, columns, 1}});
 }
 
 Tensor VitImpl::forward(const Batch& batch) const {
@@ -159,7 +172,7 @@ LossSum VitImpl::loss(const Batch& batch, double label_smoothing) {
   return {out.sum, out.count};
 }
 
-int64_t VitImpl::max_positions() const { return embedding_->positions.size(1); }
+int64_t VitImpl::max_positions() const { return 1 + embedding_->grid()[0] * embedding_->grid()[1]; }
 
 VitConfig VitImpl::read_config(const nlohmann::json& j) {
   VitConfig c;
@@ -178,6 +191,7 @@ VitConfig VitImpl::read_config(const nlohmann::json& j) {
   c.eps = config_value(j, "layer_norm_eps", c.eps);
   c.initializer_range = config_value(j, "initializer_range", c.initializer_range);
   c.any_image_size = config_value(j, "interpolate_pos_encoding", c.any_image_size);
+  c.position = config_value(j, "position_type", c.position);
   c.head = vit_head(j);
   if (c.head == "classifier") {
     c.labels = config_labels(j);
@@ -212,6 +226,7 @@ nlohmann::json VitImpl::config() const {
                      {"pooler_output_size", c.pooler_width},
                      {"pooler_act", c.pooler_activation}};
   if (c.head_width > 0) out["head_dim"] = c.head_width;
+  if (c.position != "learned") out["position_type"] = c.position;
   if (c.any_image_size) out["interpolate_pos_encoding"] = true;  // an argument of each call in transformers
   if (c.head == "classifier") write_config_labels(c.labels, out);
   if (!c.problem.empty()) out["problem_type"] = c.problem;
@@ -227,7 +242,7 @@ std::vector<TensorName> VitImpl::tensor_names() const {
     for (const char* part : {".weight", ".bias"}) one(stored + part, ours + part);
   };
   one("vit.embeddings.cls_token", "embedding.class_token");
-  one("vit.embeddings.position_embeddings", "embedding.positions");
+  if (config_.position == "learned") one("vit.embeddings.position_embeddings", "embedding.positions");
   both("vit.embeddings.patch_embeddings.projection", "embedding");
   for (int64_t i = 0; i < config_.layers; ++i) {
     const std::string stored = "vit.encoder.layer." + std::to_string(i), ours = "encoder.layers." + std::to_string(i);

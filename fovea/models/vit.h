@@ -26,7 +26,10 @@ struct VitConfig {
   bool qkv_bias = true;
   double eps = 1e-12;
   double initializer_range = 0.02;
-  bool any_image_size = false;      // positions are resized to an image of another size, else it is an error
+  bool any_image_size = false;  // positions are resized to an image of another size, else it is an error
+  // "learned" as in the paper; "sinusoidal_2d", "rope_2d", "none": as positions/grid_2d.h has them, which other
+  // programs do not know.
+  std::string position = "learned";
   std::string head = "none";        // or "classifier"
   std::vector<std::string> labels;  // of the classifier
   std::string problem;              // of the classifier, as in heads/classifier.h

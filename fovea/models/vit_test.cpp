@@ -83,6 +83,34 @@ TEST(VitModel, ANewHeadKeepsTheEncoder) {
   EXPECT_NE(error_of([&] { model->with_head("masked_lm", {}); }).find("unknown head"), std::string::npos);
 }
 
+// Not learned: rows and columns say where a patch stands. Numbers: tests/parity/test_positions.py.
+TEST(VitModel, PositionsByRowAndColumn) {
+  const torch::NoGradGuard no_grad;
+  for (const char* position : {"sinusoidal_2d", "rope_2d", "none"}) {
+    at::manual_seed(2);
+    VitConfig config = small_vit();
+    config.position = position;
+    config.patch_size = {2};
+    config.initializer_range = 0.3;
+    config.any_image_size = true;
+    Vit model(config);
+    model->eval();
+    EXPECT_EQ(make_model(model->config())->config(), model->config());
+    EXPECT_FALSE(model->named_parameters().contains("embedding.positions")) << position;
+    EXPECT_EQ(model->max_positions(), 13);
+    const auto image = at::randn({1, 2, 8, 6});
+    const auto tokens = model->encode({.images = image});
+    ASSERT_EQ(tokens.sizes(), (std::vector<int64_t>{1, 13, 12}));
+    EXPECT_EQ(model->encode({.images = at::randn({1, 2, 4, 10})}).sizes(), (std::vector<int64_t>{1, 11, 12}));
+    // The same patches in another order of rows, or of columns: only without positions the class token does not care.
+    for (const int64_t axis : {2, 3}) {
+      const auto mixed = image.unflatten(axis, {-1, 2}).flip(axis).flatten(axis, axis + 1);
+      const auto other = model->encode({.images = mixed});
+      EXPECT_EQ(at::allclose(other[0][0], tokens[0][0], 1e-4, 1e-4), std::string(position) == "none") << position;
+    }
+  }
+}
+
 TEST(VitModel, ThePoolerReadsTheClassToken) {
   const torch::NoGradGuard no_grad;
   at::manual_seed(2);
@@ -133,6 +161,8 @@ TEST(VitModel, WrongCallsAndConfigurationsAreNamed) {
   says(make([](auto& c) { c.head = "clasifier"; }), "did you mean \"classifier\"");
   says(make([](auto& c) { c.image_size = {}; }), "image_size has 0 numbers");
   says(make([](auto& c) { c.patch_size = {9}; }), "patches of 9 x 9 do not fit");
+  says(make([](auto& c) { c.position = "rope2d"; }), "did you mean \"rope_2d\"");
+  says(make([](auto& c) { c.position = "rope_2d", c.heads = 2; }), "head_width is 6, wanted a multiple of 4");
   says(make([](auto& c) { c.heads = 5; }), "does not divide into 5 heads");
   says(make([](auto& c) { c.head = "none", c.pooler_activation = "tahn"; }), "tanh");
   VitConfig features = small_vit();

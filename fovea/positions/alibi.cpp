@@ -22,9 +22,11 @@ Tensor alibi_slopes(int64_t heads) {
 }
 
 AlibiPositionImpl::AlibiPositionImpl(const PositionOptions& options)
-    : PositionImpl("alibi", options), score_(scores::slopes(alibi_slopes(options.heads))) {}
+    : PositionImpl("alibi", options), slopes(alibi_slopes(options.heads)) {
+  if (options.learned_slopes) slopes = register_parameter("slopes", slopes);
+}
 
-Score AlibiPositionImpl::score(int64_t, int64_t) const { return score_; }
+Score AlibiPositionImpl::score(int64_t, int64_t) const { return scores::slopes(slopes); }
 
 void register_positions_alibi(PositionsRegistry& registry) {
   registry.add("alibi", {.make = [](auto& options) { return std::make_shared<AlibiPositionImpl>(options); }});

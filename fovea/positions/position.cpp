@@ -38,12 +38,16 @@ void PositionOptions::visit(FieldVisitor& visitor) {
   visitor.field("buckets", buckets, "t5_bias: rows of the table");
   visitor.field("max_distance", max_distance, "t5_bias: distances from here on share a bucket");
   visitor.field("bidirectional", bidirectional, "t5_bias: buckets for later keys too");
+  visitor.field("learned_slopes", learned_slopes, "alibi: its slopes are parameters");
+  visitor.field("reach", reach, "relative_keys, xl_relative: distances from here on share a vector; 0: as usual");
+  visitor.field("grid", grid, "sinusoidal_2d, rope_2d: rows and columns that cells of another grid are laid on");
 }
 
 PositionImpl::PositionImpl(std::string name, PositionOptions options)
     : options_(std::move(options)), name_(std::move(name)) {
   FOVEA_CHECK_CONFIG(options_.max_positions >= 0, "position \"", name_, "\": max_positions is ", options_.max_positions,
                      ", wanted at least 0");
+  FOVEA_CHECK_CONFIG(options_.reach >= 0, "position \"", name_, "\": reach is ", options_.reach, ", wanted at least 0");
 }
 
 Tensor PositionImpl::embed(const Tensor& x, const Positions&) const { return x; }
@@ -68,6 +72,11 @@ std::pair<Tensor, Tensor> PositionImpl::rotate(const Tensor& query, const Tensor
 void PositionImpl::check_fits(const Positions& positions, int64_t T) const {
   const int64_t limit = max_positions();
   int64_t first = positions.begin(), last = first + T - 1;
+  if (const auto& grid = positions.grid)
+    FOVEA_CHECK_KIND(ErrorKind::kArgument,
+                     grid->rows >= 0 && grid->columns >= 0 && grid->before >= 0 && grid->tokens() == T,
+                     "positions: a grid of ", grid->rows, " x ", grid->columns, " cells behind ", grid->before,
+                     " tokens, wanted T = ", T, " in all");
   if (positions.ids.defined()) {
     const Tensor& ids = positions.ids;
     FOVEA_CHECK_KIND(

@@ -3,9 +3,12 @@
 
 #include "fovea/ops/attention.h"
 #include "fovea/positions/alibi.h"
+#include "fovea/positions/grid_2d.h"
 #include "fovea/positions/learned.h"
 #include "fovea/positions/registry.h"
+#include "fovea/positions/relative_keys.h"
 #include "fovea/positions/t5_bias.h"
+#include "fovea/positions/xl_relative.h"
 #include "tests/gradient_check.h"
 
 namespace fovea {
@@ -133,6 +136,16 @@ TEST(Alibi, SlopesFollowThePaperAlsoBetweenPowersOfTwo) {
   EXPECT_NE(error_of([] { alibi_slopes(0); }).find("heads is 0"), std::string::npos);
 }
 
+TEST(Alibi, SlopesMayLearn) {
+  AlibiPositionImpl fixed({.heads = 3}), learned({.heads = 3, .learned_slopes = true});
+  EXPECT_TRUE(fixed.parameters().empty());
+  ASSERT_EQ(learned.parameters().size(), 1u);
+  EXPECT_TRUE(torch::equal(bias_of(fixed, 2, 5), bias_of(learned, 2, 5)));
+  const auto leaves = f64_leaves(learned);
+  const auto q = f64_input({1, 3, 4, 2}), k = f64_input({1, 3, 6, 2}, 1), v = f64_input({1, 3, 6, 2}, 2);
+  expect_gradients([&] { return attention(q, k, v, {.score = learned.score(4, 6)}); }, leaves);
+}
+
 TEST(Alibi, PenaltyGrowsWithTheDistanceToTheNewestKey) {
   AlibiPositionImpl alibi({.heads = 8});
   const auto bias = bias_of(alibi, 1, 5);
@@ -167,6 +180,77 @@ TEST(T5Bias, BucketsOfBothDirections) {
 TEST(T5Bias, TheNewestKeyHasDistanceZero) {
   const auto bias = bias_of(numbered(false), 1, 5)[0][0];
   EXPECT_TRUE(torch::allclose(bias, torch::tensor({4, 3, 2, 1, 0}, torch::kDouble)));
+}
+
+// Numbers and gradients are held against the papers' definitions in tests/parity/test_positions.py.
+TEST(RelativeKeys, FarDistancesShareAVector) {
+  auto position = std::make_shared<RelativeKeysPositionImpl>(PositionOptions{.head_width = 2, .reach = 3});
+  EXPECT_EQ(position->weight.sizes(), (std::vector<int64_t>{7, 2}));
+  EXPECT_EQ(RelativeKeysPositionImpl({.head_width = 2}).weight.size(0), 33);
+  EXPECT_NE(error_of([] { RelativeKeysPositionImpl({.head_width = 2, .reach = -1}); }).find("reach is -1"),
+            std::string::npos);
+  EXPECT_NE(error_of([] { RelativeKeysPositionImpl({}); }).find("head_width is 0"), std::string::npos);
+}
+
+TEST(XlRelative, OneTokenAndNoneAreTexts) {
+  const XlRelativePositionImpl xl({.width = 6, .heads = 2, .head_width = 4});
+  const auto x = torch::ones({1, 2, 1, 4});
+  EXPECT_TRUE(torch::allclose(attention(x, x, x, {.score = xl.score(1, 1)}), x));
+  for (const auto& [T, S] : {std::pair{0, 0}, {0, 3}, {2, 0}, {1, 4}, {4, 2}})
+    EXPECT_EQ(attention(torch::ones({1, 2, T, 4}), torch::ones({1, 2, S, 4}), torch::ones({1, 2, S, 4}),
+                        {.score = xl.score(T, S)})
+                  .sizes(),
+              (std::vector<int64_t>{1, 2, T, 4}));
+  EXPECT_NE(error_of([] { XlRelativePositionImpl({.width = 5, .heads = 1, .head_width = 4}); }).find("an even number"),
+            std::string::npos);
+  EXPECT_NE(error_of([] { XlRelativePositionImpl({.width = 4, .head_width = 4}); }).find("heads is 0"),
+            std::string::npos);
+}
+
+// Rows and columns never swap, cells of another grid are laid on the one that was learned, class tokens have no place.
+TEST(Grid2d, CoordinatesOfCells) {
+  const auto at = [](const Positions& positions, int64_t T, std::vector<int64_t> onto = {}) {
+    return cell_coordinates(positions, T, onto, torch::kCPU);
+  };
+  const auto wanted = torch::tensor({{0, 0}, {0, 1}, {0, 2}, {1, 0}, {1, 1}, {1, 2}}, torch::kDouble);
+  EXPECT_TRUE(torch::equal(at(CellGrid{2, 3}, 6), wanted));
+  EXPECT_TRUE(torch::equal(at(CellGrid{2, 3}, 6, {2, 3}), wanted));
+  EXPECT_TRUE(torch::allclose(at(CellGrid{4, 1}, 4, {2, 3}),
+                              torch::tensor({{-0.25, 1.0}, {0.25, 1.0}, {0.75, 1.0}, {1.25, 1.0}}, torch::kDouble)));
+  EXPECT_TRUE(torch::equal(at(Positions(3), 2), torch::tensor({{0, 3}, {0, 4}}, torch::kDouble)));
+  EXPECT_EQ(at(torch::zeros({5, 2}, torch::kLong), 2).sizes(), (std::vector<int64_t>{5, 2, 2}));
+}
+
+TEST(Grid2d, ClassTokensAreUntouched) {
+  const auto x = torch::randn({2, 8, 8});
+  const auto waves = make_position("sinusoidal_2d", {.width = 8})->embed(x, CellGrid{2, 3, 2}) - x;
+  EXPECT_TRUE(waves.slice(1, 0, 2).eq(0).all().item<bool>());
+  // Channels of the row are the same along a row, those of the column along a column.
+  const auto cells = waves[0].slice(0, 2).view({2, 3, 8});
+  EXPECT_TRUE(torch::allclose(cells.slice(2, 0, 4).slice(1, 1), cells.slice(2, 0, 4).slice(1, 0, 1).expand({2, 2, 4}),
+                              1e-5, 1e-6));
+  EXPECT_TRUE(torch::allclose(cells.slice(2, 4).slice(0, 1), cells.slice(2, 4).slice(0, 0, 1), 1e-5, 1e-6));
+  const auto q = torch::randn({1, 2, 8, 4});
+  const auto turned = make_position("rope_2d", {.head_width = 4})->rotate(q, q, CellGrid{2, 3, 2}).first;
+  EXPECT_TRUE(torch::equal(turned.slice(2, 0, 2), q.slice(2, 0, 2)));
+  EXPECT_FALSE(torch::allclose(turned.slice(2, 3), q.slice(2, 3)));
+}
+
+TEST(Grid2d, Errors) {
+  const auto like = torch::TensorOptions(torch::kFloat);
+  const auto says = [](const std::string& message, const char* part) {
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  };
+  for (const char* name : {"sinusoidal_2d", "rope_2d"}) {
+    says(error_of([&] { make_position(name, {.width = 6, .head_width = 6}); }), "wanted a multiple of 4");
+    says(error_of([&] { make_position(name, {.width = 8, .head_width = 8, .grid = {2}}); }), "grid has 1 numbers");
+    says(error_of([&] { make_position(name, {.width = 8, .head_width = 8, .grid = {2, 0}}); }), "rows and columns");
+    const auto position = make_position(name, {.width = 8, .head_width = 8});
+    says(error_of([&] {
+           position->prepare(CellGrid{2, 3, 1}, 6, 6, like);
+         }),
+         "a grid of 2 x 3 cells behind 1 tokens, wanted T = 6");
+  }
 }
 
 TEST(T5Bias, Gradients) {

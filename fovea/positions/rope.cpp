@@ -82,6 +82,8 @@ std::pair<Tensor, Tensor> RopePositionImpl::rotate(const Tensor& query, const Te
   FOVEA_ASSERT(tables.size() == 2, "tables are from another encoding");
   FOVEA_CHECK(query.size(-1) == options_.head_width && key.size(-1) == options_.head_width, "query has width ",
               query.size(-1), ", key ", key.size(-1), "; the rotary encoding was made for ", options_.head_width);
+  FOVEA_CHECK(query.size(2) == key.size(2), "query has ", query.size(2), " tokens, key ", key.size(2),
+              "; both turn by the same tables");
   return rotary(query, key, {tables[0], tables[1], interleaved_});
 }
 

@@ -11,48 +11,85 @@
 namespace fovea {
 namespace {
 
+// Eight sums side by side: a single one would wait for itself.
+float dot(const float* a, const float* b, int64_t n) {
+  constexpr int64_t kLanes = 8;
+  float lanes[kLanes] = {}, sum = 0;
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes)
+    for (int64_t j = 0; j < kLanes; ++j) lanes[j] += a[i + j] * b[i + j];
+  for (; i < n; ++i) sum += a[i] * b[i];
+  for (const float lane : lanes) sum += lane;
+  return sum;
+}
+
+void add_scaled(float* to, const float* from, float factor, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) to[i] += factor * from[i];
+}
+
 class RelativeVisitor final : public ScoreVisitor {
  public:
   RelativeVisitor(const std::vector<ArrayView>& data, double scale, const AttentionShape& s)
-      : data_(data), scale_(float(scale)), shift_(s.offset()), width_(s.D), reach_(data[0].size[0] / 2) {}
+      : scale_(float(scale)),
+        shift_(s.offset()),
+        width_(s.D),
+        rows_(data[0].size[0]),
+        tables_(data[0].rank == 3 ? s.H : 1) {
+    table_.reserve(size_t(tables_ * rows_ * width_));
+    for (int64_t h = 0; h < tables_; ++h)
+      for (int64_t r = 0; r < rows_; ++r)
+        for (int64_t d = 0; d < width_; ++d)
+          table_.push_back(data[0].rank == 3 ? data[0].at<float>(r, h, d) : data[0].at<float>(r, d));
+    if (data.size() > 1)
+      for (int64_t h = 0; h < s.H; ++h)
+        for (int64_t d = 0; d < width_; ++d) bias_.push_back(data[1].at<float>(h, d));
+  }
 
   void forward(const ScoreTile& t) const override {
-    for (int64_t k = 0; k < t.keys; ++k) {
-      for (int64_t q = 0; q < t.queries; ++q) {
-        float sum = 0;
-        for (int64_t d = 0; d < width_; ++d) sum += (t.query[q * width_ + d] + bias(t.h, d)) * table(row(t, q, k), t.h, d);
-        t.values[k * t.stride + q] += scale_ * sum;
-      }
+    std::vector<float> biased(size_t(width_), 0.0f);
+    for (int64_t q = 0; q < t.queries; ++q) {
+      add_bias(t, q, biased);
+      for (int64_t k = 0; k < t.keys; ++k)
+        t.values[k * t.stride + q] += scale_ * dot(biased.data(), table(row(t, q, k), t.h), width_);
     }
   }
   void backward(const ScoreTile& g, const ScoreTile&, float* const* own) const override {
-    for (int64_t k = 0; k < g.keys; ++k) {
-      for (int64_t q = 0; q < g.queries; ++q) {
+    std::vector<float> biased(size_t(width_), 0.0f), toward(size_t(width_), 0.0f);
+    for (int64_t q = 0; q < g.queries; ++q) {
+      add_bias(g, q, biased);
+      std::fill(toward.begin(), toward.end(), 0.0f);
+      for (int64_t k = 0; k < g.keys; ++k) {
         const float slope = scale_ * g.values[k * g.stride + q];
+        if (slope == 0) continue;  // most often: a hidden pair
         const int64_t r = row(g, q, k);
-        for (int64_t d = 0; d < width_; ++d) {
-          const float toward_query = slope * table(r, g.h, d);
-          g.query_gradient[q * width_ + d] += toward_query;
-          if (own[0]) own[0][element(r, g.h, d)] += slope * (g.query[q * width_ + d] + bias(g.h, d));
-          if (data_.size() > 1 && own[1]) own[1][g.h * width_ + d] += toward_query;
-        }
+        add_scaled(toward.data(), table(r, g.h), slope, width_);
+        if (own[0]) add_scaled(own[0] + element(r, g.h), biased.data(), slope, width_);
       }
+      add_scaled(g.query_gradient + q * width_, toward.data(), 1, width_);
+      if (!bias_.empty() && own[1]) add_scaled(own[1] + g.h * width_, toward.data(), 1, width_);
     }
   }
   bool reads_query() const override { return true; }
-  ReducedAxes reduced_axes() const override { return {.head = data_.size() == 1 && data_[0].rank == 2}; }
+  ReducedAxes reduced_axes() const override { return {.head = bias_.empty() && tables_ == 1}; }
 
  private:
   int64_t row(const ScoreTile& t, int64_t q, int64_t k) const {
-    return std::clamp((t.k0 + k) - (t.q0 + q + shift_), -reach_, reach_) + reach_;
+    const int64_t reach = rows_ / 2;
+    return std::clamp((t.k0 + k) - (t.q0 + q + shift_), -reach, reach) + reach;
   }
-  float table(int64_t r, int64_t h, int64_t d) const { return data_[0].rank == 2 ? data_[0].at<float>(r, d) : data_[0].at<float>(r, h, d); }
-  int64_t element(int64_t r, int64_t h, int64_t d) const { return data_[0].rank == 2 ? r * width_ + d : (r * data_[0].size[1] + h) * width_ + d; }
-  float bias(int64_t h, int64_t d) const { return data_.size() > 1 ? data_[1].at<float>(h, d) : 0.0f; }
+  // The query and its head's bias.
+  void add_bias(const ScoreTile& t, int64_t q, std::vector<float>& out) const {
+    std::copy_n(t.query + q * width_, width_, out.begin());
+    if (!bias_.empty()) add_scaled(out.data(), bias_.data() + t.h * width_, 1, width_);
+  }
+  const float* table(int64_t r, int64_t h) const { return table_.data() + ((tables_ == 1 ? 0 : h) * rows_ + r) * width_; }
+  // Where a row's gradient stands, in the tensor's own order.
+  int64_t element(int64_t r, int64_t h) const { return tables_ == 1 ? r * width_ : (r * tables_ + h) * width_; }
 
-  std::vector<ArrayView> data_;
   float scale_;
-  int64_t shift_, width_, reach_;
+  int64_t shift_, width_, rows_, tables_;
+  std::vector<float> table_;  // [H or 1, rows, D]
+  std::vector<float> bias_;   // [H, D] or empty
 };
 
 template <class Sizes>

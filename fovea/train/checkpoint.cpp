@@ -30,6 +30,8 @@ void set_generator_state(const at::Tensor& state) {
   generator.set_state(state.clone());
 }
 
+std::string memory_name(size_t i) { return "memory." + std::to_string(i); }
+
 }  // namespace
 
 void TrainState::visit(FieldVisitor& v) {
@@ -56,6 +58,8 @@ void write_checkpoint(const fs::path& folder, const TrainState& state, const Che
                    ": cannot make the folder: ", code.message());
   NamedTensors tensors = parts.optimizer->state();
   tensors.emplace_back("generator", generator_state());
+  const std::vector<at::Tensor> memory = parts.model->memory();
+  for (size_t i = 0; i < memory.size(); ++i) tensors.emplace_back(memory_name(i), memory[i].contiguous());
   write_safetensors(folder / "training" / "optimizer.safetensors", tensors);
   nlohmann::json object = nlohmann::json::object();
   write_to_json(state, object);
@@ -75,6 +79,9 @@ void read_checkpoint(const fs::path& folder, const CheckpointParts& parts) {
   const SafetensorsFile file(folder / "training" / "optimizer.safetensors");
   parts.optimizer->load(file);
   set_generator_state(file.tensor("generator"));
+  std::vector<at::Tensor> memory;
+  for (size_t i = 0; file.contains(memory_name(i)); ++i) memory.push_back(file.tensor(memory_name(i)).clone());
+  parts.model->set_memory(memory);
 }
 
 }  // namespace fovea

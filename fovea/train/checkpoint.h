@@ -2,7 +2,9 @@
 //
 //   config.json, model.safetensors, tokenizer.json   the model folder (preprocessor_config.json for images)
 //   training/state.json                              TrainState
-//   training/optimizer.safetensors                   the optimiser's moments, and `generator`: LibTorch's generator, U8
+//   training/optimizer.safetensors                   the optimiser's moments, `generator`: LibTorch's generator, U8,
+//   and
+//                                                    `memory.<i>`: what the model carries from batch to batch
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -83,6 +83,8 @@ void check_kind(const std::string& kind, const ModelImpl& model) {
   const auto* writer = dynamic_cast<const GenerativeModelImpl*>(&model);
   FOVEA_CHECK_CONFIG(writer != nullptr, "a ", model.type(),
                      " model does not predict the next token, which is what text, lines and pairs ask for");
+  FOVEA_CHECK_CONFIG(kind == "text" || !model.keeps_memory(), "the data's kind is \"", kind, "\", a ", model.type(),
+                     " model carries memory through one text");
   const bool reads_pairs = writer->has_encoder();
   FOVEA_CHECK_CONFIG(reads_pairs == (kind == "pairs"), "the data's kind is \"", kind, "\", a ", model.type(),
                      " model reads ", reads_pairs ? "pairs" : "text or lines");
@@ -108,6 +110,11 @@ MeasuredData cut_corpus(const Corpus& corpus, const ModelImpl& model, const Toke
     for (const std::string_view line : split_lines(corpus.text))
       if (!line.empty()) out.characters += int64_t(count_code_points(line)) + ends;
     return out;
+  }
+  if (model.keeps_memory()) {
+    FOVEA_CHECK_CONFIG(!cut.shuffle || cut.windows == WindowOrder::kStreams, "a ", model.type(),
+                       " model carries memory from batch to batch; it wants data.windows = \"streams\"");
+    cut.windows = WindowOrder::kStreams;
   }
   std::vector<TokenId> tokens = tokens_of(tokenizer, corpus.text);
   const double labels = double(tokens.size()) - 1, characters = double(count_code_points(corpus.text));

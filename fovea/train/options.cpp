@@ -25,7 +25,8 @@ void DataOptions::visit(FieldVisitor& v) {
   v.field("validation", validation, "files; empty: see validation_fraction");
   v.field("validation_fraction", validation_fraction, "of the training text, cut off its end; 0: no validation");
   v.field("context", context, "tokens in a row; 0: as many as the model has positions");
-  v.field("windows", windows, "shuffled (each token once an epoch) or random");
+  v.field("windows", windows,
+          "shuffled (each token once an epoch), random, or streams (rows go on from batch to batch, for memory)");
   v.field("drop_longer", drop_longer, "pairs and labelled texts longer than context are left out instead of an error");
   v.field("cut_longer", cut_longer, "labelled texts longer than context are cut, here and wherever the model is used");
   v.field("label_column", label_column, "labels: first or last");
@@ -113,7 +114,7 @@ void TrainOptions::check() const {
   constexpr double kAny = INFINITY;
   check_choice("data.kind", data.kind, {"text", "lines", "pairs", "labels", "masked", "images"});
   check_choice("data.label_column", data.label_column, {"first", "last"});
-  check_choice("data.windows", data.windows, {"shuffled", "random"});
+  check_choice("data.windows", data.windows, {"shuffled", "random", "streams"});
   check_range("data.validation_fraction", data.validation_fraction, 0, 0.99);
   check_range("data.context", double(data.context), 0, kAny);
   check_range("data.flip", data.flip, 0, 1);

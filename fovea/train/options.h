@@ -22,9 +22,10 @@ struct DataOptions {
   std::vector<std::string> validation;  // files; empty: see validation_fraction
   double validation_fraction = 0;       // of the training text, cut off its end; 0: no validation
   int64_t context = 0;                  // tokens in a row; 0: as many as the model has positions
-  std::string windows = "shuffled";     // text: shuffled (each token once an epoch) or random
-  bool drop_longer = false;             // pairs and labelled texts longer than `context`: left out, no error
-  bool cut_longer = false;  // labelled texts longer than `context` are cut, here and wherever the model is used
+  // text: shuffled (each token once an epoch), random, or streams (rows go on from batch to batch, for memory)
+  std::string windows = "shuffled";
+  bool drop_longer = false;            // pairs and labelled texts longer than `context`: left out, no error
+  bool cut_longer = false;             // labelled texts longer than `context` are cut, here and wherever the model is used
   std::string label_column = "first";  // labels: first, last (text<TAB>label)
   bool resize = false;                 // images of another size than the model's: resized, no error
   double flip = 0;                     // images, in training: see AugmentationOptions (data/augmentation.h)

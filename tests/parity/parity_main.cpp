@@ -1,6 +1,6 @@
 // What the Python tests compare with: runs a model folder on tensors from a safetensors file and writes tensors back.
 //
-//   parity forward  MODEL IN OUT [bf16]   logits, loss, grad.<stored name>; IN: ids or images, labels, lengths, target_ids …;
+//   parity forward  MODEL IN OUT [bf16|f64]  logits, loss, grad.<stored name>; IN: ids or images, labels, lengths, target_ids …;
 //                                         of a model that reads also `hidden`, and `pooled` where it has a pooler
 //   parity decode   MODEL IN OUT          logits of one-token steps after `prompt` tokens of ids [B, T]; start [B] or
 //                                         source [B, S], source_lengths
@@ -9,6 +9,12 @@
 //   parity train    MODEL IN OUT RATE     losses of AdamW steps over ids [N, B, T] or images [N, B, …], labels [N, B, …]
 //   parity channel  OPTIONS IN OUT NAME   y, grad.x, grad.<parameter>, buffers and probes of a channel attention with
 //                                         OPTIONS (JSON); IN: x, gradient of y, parameters; `training`
+//   parity attention OPTIONS IN OUT       y, grad.x, grad.<parameter> of an attention module with OPTIONS (JSON: width,
+//                                         heads, kv_heads, causal, variant, variants, position, positions, grid [rows,
+//                                         columns, before], steps: sizes of cached calls, which give `cached`); IN: x,
+//                                         gradient of y, parameters; lengths, start, past
+//   parity segments MODEL IN OUT          losses of segments ids, labels [N, B, T] that go on from each other, and
+//                                         grad.<stored name> of their sum
 //   parity copy     MODEL DIR             load, save
 //   parity image    FOLDER FILE OUT CHANNELS   `pixels` of an image file, and those `prepared` as FOLDER's
 //                                              preprocessor_config.json says, which FOLDER/saved gets a copy of
@@ -18,12 +24,15 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "fovea/attention/attention.h"
 #include "fovea/base/probe.h"
 #include "fovea/channel/channel_attention.h"
 #include "fovea/data/image_processor.h"
 #include "fovea/generate/generate.h"
 #include "fovea/io/images.h"
 #include "fovea/io/json.h"
+#include "fovea/masks/causal.h"
+#include "fovea/masks/padding.h"
 #include "fovea/models/bert.h"
 #include "fovea/models/pretrained.h"
 #include "fovea/models/vit.h"
@@ -146,6 +155,60 @@ NamedTensors channel(const std::string& name, const std::string& options, const 
   return out;
 }
 
+NamedTensors attend(const std::string& text, const SafetensorsFile& in) {
+  const nlohmann::json options = parse_json(text, "options");
+  MultiHeadOptions filled{.width = options.at("width"),
+                          .heads = options.at("heads"),
+                          .kv_heads = options.value("kv_heads", int64_t{0}),
+                          .position = options.value("position", "none"),
+                          .variant = options.value("variant", "softmax")};
+  const nlohmann::json variants = options.value("variants", nlohmann::json::object()),
+                       positions = options.value("positions", nlohmann::json::object());
+  fill_from_json(filled.variants, variants, "options");
+  fill_from_json(filled.positions, positions, "options");
+  Attention module(filled);
+  const Tensor x = in.tensor("x").clone().requires_grad_(), start = optional(in, "start"), lengths = optional(in, "lengths");
+  module->to(x.scalar_type());
+  {
+    const at::NoGradGuard guard;
+    for (auto& item : module->named_parameters()) item.value().copy_(in.tensor(item.key()));
+  }
+  AttendInput input{.past = optional(in, "past")};
+  if (options.value("causal", false)) input.mask = masks::causal();
+  if (lengths.defined()) input.mask = input.mask & (start.defined() ? masks::padding(start, lengths) : masks::padding(lengths));
+  if (options.contains("grid")) input.positions = CellGrid{options["grid"][0], options["grid"][1], options["grid"][2]};
+  const Tensor y = module->forward(x, input);
+  y.backward(in.tensor("gradient"));
+  NamedTensors out{{"y", y.detach()}, {"grad.x", x.grad()}};
+  for (auto& item : module->named_parameters()) out.emplace_back("grad." + item.key(), item.value().grad());
+  if (!options.contains("steps")) return out;
+  const at::NoGradGuard guard;
+  LayerCache cache;
+  std::vector<Tensor> steps;
+  int64_t done = 0;
+  for (const int64_t count : options["steps"]) {
+    steps.push_back(module->forward(x.detach().narrow(1, done, count), {.mask = masks::causal(), .cache = &cache}));
+    done += count;
+  }
+  out.emplace_back("cached", at::cat(steps, 1));
+  return out;
+}
+
+NamedTensors segments(ModelImpl& model, const SafetensorsFile& in) {
+  model.train();
+  const Tensor ids = in.tensor("ids"), labels = in.tensor("labels");
+  std::vector<double> losses;
+  for (int64_t n = 0; n < ids.size(0); ++n) {
+    const LossSum loss = model.loss({.ids = ids[n], .labels = labels[n], .continues = n > 0});
+    losses.push_back(loss.mean().item<double>());
+    loss.mean().backward();
+  }
+  NamedTensors out{{"losses", at::tensor(losses, at::kDouble)}};
+  for (auto& [name, gradient] : stored_tensors(model, [](const Tensor& p) { return p.grad(); }))
+    out.emplace_back("grad." + name, gradient);
+  return out;
+}
+
 int run(const std::vector<std::string>& args) {
   const std::string& what = args.at(0);
   if (what == "copy") {
@@ -156,18 +219,24 @@ int run(const std::vector<std::string>& args) {
     write_safetensors(args.at(3), channel(args.at(4), args.at(1), SafetensorsFile(args.at(2))));
     return 0;
   }
+  if (what == "attention") {
+    write_safetensors(args.at(3), attend(args.at(1), SafetensorsFile(args.at(2))));
+    return 0;
+  }
   if (what == "image") {
     write_safetensors(args.at(3), image(args.at(1), args.at(2), std::stoll(args.at(4))));
     return 0;
   }
   const Model model = load_pretrained_model(args.at(1));
   if (args.size() > 4 && args[4] == "bf16") model->to(at::kBFloat16);
+  if (args.size() > 4 && args[4] == "f64") model->to(at::kDouble);
   const SafetensorsFile in(args.at(2));
   const auto generative = std::dynamic_pointer_cast<GenerativeModelImpl>(model);
   NamedTensors out;
   if (what == "forward") out = forward(*model, in);
   if (what == "decode") out = decode(*generative, in);
   if (what == "generate") out = generated(*generative, in, std::stoll(args.at(4)), args.size() > 5 ? args[5] : "{}");
+  if (what == "segments") out = segments(*model, in);
   if (what == "train") out = train(*model, in, std::stod(args.at(4)));
   write_safetensors(args.at(3), out);
   return 0;

@@ -42,4 +42,22 @@ Variant make_variant(const std::string& name, const VariantOptions& options) {
   return variants_registry().at(name).make(options);
 }
 
+void VariantOptions::visit(FieldVisitor& visitor) {
+  visitor.field("max_positions", max_positions, "longest sequence; 0: no limit (linformer needs one)");
+  visitor.field("projected", projected, "linformer: rows that a sequence is projected to");
+  visitor.field("sharing", sharing, "linformer: \"none\", \"heads\", \"key_value\" or \"layers\"");
+}
+
+Tensor VariantImpl::attend_cached(const Tensor& query, const Tensor& key, const Tensor& value, LayerCache& cache,
+                                  const AttentionOptions& options) const {
+  const auto [keys, values] = cache.append(key, value);  // [B, G, S, D], [B, G, S, E]
+  return attend(query, keys, values, options);
+}
+
+AttentionResult VariantImpl::attend_cached_detailed(const Tensor& query, const Tensor& key, const Tensor& value,
+                                                    LayerCache& cache, const AttentionOptions& options) const {
+  const auto [keys, values] = cache.append(key, value);  // [B, G, S, D], [B, G, S, E]
+  return attend_detailed(query, keys, values, options);
+}
+
 }  // namespace fovea

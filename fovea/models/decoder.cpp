@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fovea/models/decoder.h"
+
+#include <nlohmann/json.hpp>
+
+#include "fovea/io/json.h"
+#include "fovea/layers/init.h"
+#include "fovea/models/config_json.h"
+#include "fovea/models/registry.h"
+
+namespace fovea {
+namespace {
+
+StackOptions named_stack(const DecoderConfig& c) {
+  return {.layers = c.layers,
+          .block = {.attention = {.width = c.width,
+                                  .heads = c.heads,
+                                  .kv_heads = c.kv_heads,
+                                  .dropout = c.attention_dropout,
+                                  .variant = c.attention},
+                    .feed_forward = {.hidden = c.hidden, .activation = c.activation},
+                    .norm = c.norm,
+                    .eps = c.eps,
+                    .pre_norm = true,
+                    .dropout = c.dropout},
+          .position = c.position,
+          .positions = c.positions,
+          .causal = true,
+          .embed_dropout = c.dropout,
+          .final_norm = true};
+}
+
+class DecoderRecipe : public ModelRecipe {
+ public:
+  void visit(FieldVisitor& v) override { config_.visit(v); }
+  nlohmann::json config(int64_t vocab_size) const override {
+    DecoderConfig c = config_;
+    c.vocab_size = vocab_size;
+    return Decoder(c)->config();
+  }
+
+ private:
+  DecoderConfig config_;
+};
+
+}  // namespace
+
+void DecoderConfig::visit(FieldVisitor& v) {
+  v.field("width", width, "channels");
+  v.field("layers", layers, "blocks");
+  v.field("heads", heads, "attention heads");
+  v.field("kv_heads", kv_heads, "key/value heads; 0: as many as heads");
+  v.field("hidden", hidden, "width of the feed-forward; 0: 4 times width");
+  v.field("activation", activation, "of the feed-forward; gated by name (swiglu)");
+  v.field("norm", norm, "layer or rms");
+  v.field("eps", eps, "of the norms");
+  v.field("position", position, "an encoding by name; none");
+  visit_section(v, "positions", positions);
+  v.field("attention", attention, "softmax or linear");
+  v.field("dropout", dropout, "on embeddings and what each part adds");
+  v.field("attention_dropout", attention_dropout, "on attention weights");
+  v.field("scale_embedding", scale_embedding, "embeddings times the root of width on the way in");
+  v.field("tied", tied, "output projection = embedding");
+  v.field("initializer_range", initializer_range, "deviation of initial weights");
+}
+
+DecoderImpl::DecoderImpl(DecoderConfig config) : config_(std::move(config)) {
+  FOVEA_CHECK_CONFIG(config_.initializer_range >= 0, "decoder: initializer_range is ", config_.initializer_range,
+                     ", wanted at least 0");
+  build(config_.vocab_size, named_stack(config_), config_.tied, config_.scale_embedding);
+  initialize();
+}
+
+void DecoderImpl::initialize() {
+  init::normal(*this, config_.initializer_range);
+  init::residual(*this, config_.initializer_range, config_.layers);
+}
+
+DecoderConfig DecoderImpl::read_config(const nlohmann::json& json) {
+  DecoderConfig c;
+  fill_from_json(c, json, "config.json", UnknownKeys::kIgnore);  // ids of tokens stand there too
+  c.vocab_size = config_size(json, "vocab_size", c.vocab_size);
+  return c;
+}
+
+nlohmann::json DecoderImpl::config() const {
+  nlohmann::json out{{"model_type", "decoder"}, {"vocab_size", config_.vocab_size}};
+  write_to_json(config_, out);
+  return out;
+}
+
+std::vector<TensorName> DecoderImpl::tensor_names() const { return own_names(*this); }
+
+void register_models_decoder(ModelsRegistry& registry) {
+  registry.add("decoder", {.from_config = [](const nlohmann::json& config) -> Model {
+                             return std::make_shared<DecoderImpl>(DecoderImpl::read_config(config));
+                           },
+                           .recipe = [] { return std::make_unique<DecoderRecipe>(); }});
+}
+
+}  // namespace fovea
