@@ -61,7 +61,7 @@ TEST(BigBirdModel, ARowDoesNotDependOnItsMatesNorOnTheSideOfItsPadding) {
   const torch::NoGradGuard no_grad;
   for (const std::string& head : kBigBirdHeads) {
     for (const bool training : {false, true}) {
-      const auto model = wide_bigbird(head);
+      auto model = wide_bigbird(head);
       model->train(training);
       for (const int64_t length : {5, 17, 20}) {  // short, sparse, sparse
         const auto ids = bigbird_ids(3, 29);

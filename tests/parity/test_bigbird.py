@@ -125,7 +125,7 @@ def test_logits_loss_and_every_gradient(name, head, tmp_path):
     assert types is None or types.shape == rows.ids.shape
 
 
-@pytest.mark.parametrize("name, lengths", [("odd", [98, 97, 96]), ("two_random", [149, 146])])
+@pytest.mark.parametrize("name, lengths", [("odd", [98, 97, 96]), ("two_random", [150, 149])])
 def test_a_batch_of_as_many_blocks(name, lengths, tmp_path):
     theirs = make(name, "ForMaskedLM", tmp_path / "model")
     rows = Rows(theirs.config, lengths)
@@ -152,7 +152,7 @@ def test_saved_by_us_loads_in_transformers(name, head, tmp_path):
     assert not report["unexpected_keys"] and set(report["missing_keys"]) <= unused
     rows = Rows(theirs.config, CONFIGS[name][1][:1])
     for a, b in zip(back.eval()(**rows.theirs()).to_tuple(), theirs(**rows.theirs()).to_tuple()):
-        assert torch.equal(a, b)
+        assert_close(a, b, 1e-6, "output")  # one row's products may differ in the last bit from call to call
     for field in ("block_size", "num_random_blocks", "attention_type", "use_bias", "rescale_embeddings", "sep_token_id"):
         assert getattr(back.config, field) == getattr(theirs.config, field)
 
