@@ -122,7 +122,7 @@ void LayerCache::crop(int64_t length) {
   FOVEA_CHECK_KIND(ErrorKind::kArgument, !state_.defined() || length == 0 || length == length_, "cache: crop to ",
                    length, " tokens: a recurrent state holds all ", length_,
                    " in one sum, from which none can be taken");
-  if (length == 0) state_ = {};
+  if (length == 0) state_ = at::Tensor();
   length_ = length;
 }
 
