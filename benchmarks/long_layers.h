@@ -18,8 +18,10 @@ struct LongLayer {
   Attention attention;
   AttendInput in;
 
-  // Projections, attention, output and all of it backward; the output.
+  // Projections, attention, output and all of it backward, gradients starting from nothing; the output.
   Tensor run(const Tensor& x) const {
+    for (const Tensor& parameter : attention->parameters()) parameter.mutable_grad() = Tensor();
+    x.mutable_grad() = Tensor();
     Tensor y = attention->forward(x, in);
     y.mul(x.detach()).sum().backward();
     return y.detach();
