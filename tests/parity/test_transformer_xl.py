@@ -30,7 +30,8 @@ def weights(c):
         shapes |= {"decoder.final_norm.weight": (c["width"],), "decoder.final_norm.bias": (c["width"],)}
     if not c.get("tied", True):
         shapes["head.weight"] = (c["vocab_size"], c["width"])
-    return {name: torch.randn(shape, dtype=torch.float64) / math.sqrt(shape[-1]) + ("norm.weight" in name) for name, shape in shapes.items()}
+    # As a folder's reader has them: of f32, whatever they are computed in.
+    return {name: (torch.randn(shape) / math.sqrt(shape[-1]) + ("norm.weight" in name)).double() for name, shape in shapes.items()}
 
 
 def waves(n, width):
@@ -92,7 +93,7 @@ VARIANTS = {"paper": {}, "long_memory": {"memory": 100}, "short_memory": {"memor
 def test_losses_and_gradients_of_segments(name, dtype, tolerance, tmp_path):
     torch.manual_seed(len(name))
     c = CONFIG | VARIANTS[name]
-    w = {name: value.to(dtype).double().requires_grad_() for name, value in weights(c).items()}
+    w = {name: value.requires_grad_() for name, value in weights(c).items()}
     ids = torch.randint(c["vocab_size"], (4, 3, 6))
     labels = torch.randint(c["vocab_size"], (4, 3, 6))
     labels[1, 0, 2:] = -100
