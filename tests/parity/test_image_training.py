@@ -182,7 +182,7 @@ BAD = {
     "empty split": ("train", ["data.validation=[]", "data.validation_fraction=0.001"], 3, "train: 0.1 % of 90 images leave one side empty"),
     "no labels": ("train", ["data.train=lone-images"], 3, "lone-labels"),
     "missing folder": ("train", ["data.train=nowhere"], 3, "nowhere"),
-    "a model that reads": ("train", ["model.type=bert"], 2, "vit does"),
+    "a model that reads": ("train", ["reader.toml"], 2, "vit does"),
     "texts for a model that sees": ("train", ["data.kind=labels", "data.train=table.tsv", "data.validation=[]"], 2, "labelled or masked texts"),
     "flip": ("train", ["data.flip=1.5"], 2, "data.flip is 1.5"),
     "eval: unknown class": ("eval", ["--model", "run/best", "--data", "other"], 3, "other/abvoe"),
@@ -212,6 +212,7 @@ def bad(work):
         pictures(work / name, 1, 1)
         (work / name / "below").mkdir()
     (work / "notes/below/notes.txt").write_text("x")
+    (work / "reader.toml").write_text('data.kind = "images"\ndata.train = ["train"]\nmodel.type = "bert"\n')
     (work / "table.tsv").write_text("a\tb\nc\td\na\te\n")
     idx(work / "lone-images", numpy.zeros((2, 12, 12)))
     idx(work / "far-images", numpy.zeros((2, 12, 12)))
@@ -223,7 +224,7 @@ def bad(work):
 def test_bad_input(bad, name):
     verb, arguments, code, message = BAD[name]
     if verb == "train":
-        arguments = ["recipe.toml", "train.out=bad", *arguments]
+        arguments = [*(["recipe.toml"] if name != "a model that reads" else []), "train.out=bad", *arguments]
     done = fovea(verb, *arguments, cwd=bad)
     text = done.stderr.decode()
     assert done.returncode == code and re.search(message, text), text
