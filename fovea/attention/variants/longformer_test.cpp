@@ -102,7 +102,8 @@ TEST(LongformerVariant, FusedIsNearItsDefinition) {
   a->to(at::kDouble);  // by the reference
   const auto want = run(x.to(at::kDouble));
   for (size_t i = 0; i < have.size(); ++i)
-    EXPECT_LT((have[i] - want[i]).abs().max().item<double>(), 1e-5 * want[i].abs().max().item<double>() + 1e-6) << i;
+    EXPECT_LT((have[i] - want[i]).abs().max().item<double>(), 1e-5 * want[i].abs().max().item<double>() + 1e-5)
+        << i;  // the key bias has gradient 0
 }
 
 TEST(LongformerVariant, WeightsOnRequestGiveTheSameOutput) {

@@ -20,6 +20,7 @@ Variant make(const std::string& name, torch::ScalarType type = torch::kDouble, c
                                               .kv_heads = 2,
                                               .head_width = 3,
                                               .value_width = 5,
+                                              .width = 12,
                                               .max_positions = 300,
                                               .projected = 6,
                                               .sharing = sharing});
