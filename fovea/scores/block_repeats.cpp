@@ -60,11 +60,10 @@ at::Tensor define_block_repeats(const Score::Term& term, const at::Tensor& score
   const at::Tensor key = at::arange(s.S).view({1, 1, 1, s.S}) - start;                // [B, 1, 1, S]
   const at::Tensor i = query.floor_divide(size), j = key.floor_divide(size);
 
-  const int64_t texts = std::max(i.size(0), listed.size(0));
-  const at::Tensor row =
-      i.clamp(0, std::max<int64_t>(0, listed.size(2) - 1)).expand({texts, listed.size(1), -1, listed.size(3)});
-  const at::Tensor lists = listed.expand({texts, -1, -1, -1}).gather(2, row);  // [B, H, T, R]
-  const at::Tensor listings = lists.unsqueeze(3).eq(j.unsqueeze(-1)).sum(-1);        // [B, H, T, S]
+  const int64_t batches = std::max(listed.size(0), i.size(0)), last = std::max<int64_t>(0, listed.size(2) - 1);
+  const at::Tensor row = i.clamp(0, last).expand({batches, listed.size(1), s.T, listed.size(3)});
+  const at::Tensor lists = listed.expand({batches, -1, -1, -1}).gather(2, row);  // [B, H, T, R]
+  const at::Tensor listings = lists.unsqueeze(3).eq(j.unsqueeze(-1)).sum(-1);    // [B, H, T, S]
   const at::Tensor once = j.eq(0).logical_or(j.eq(blocks - 1)).logical_or((i - j).abs().le(1));
   const at::Tensor counted = inside(query)
                                  .logical_and(inside(key))
@@ -80,6 +79,7 @@ std::vector<Score> sample_block_repeats(const AttentionShape& s) {
   const auto listed = at::arange(s.H * s.S * 3).remainder(4).remainder(3).view({1, s.H, s.S, 3});
   const auto start = at::arange(s.B).clamp_max(s.S), lengths = (s.S - start - 1).clamp_min(0);
   return {scores::block_repeats({.size = 2, .least = 3, .listed = listed}),
+          scores::block_repeats({.size = 1, .least = 4, .listed = listed.expand({s.B, -1, -1, -1})}),
           scores::block_repeats({.size = 1, .least = 6, .listed = listed.slice(1, 0, 1), .start = start}),
           scores::block_repeats({.size = 1, .least = 4, .listed = listed, .start = start, .lengths = lengths})};
 }

@@ -17,7 +17,7 @@ CONFIGS = {  # transformers pads to a multiple of the widest window, which the o
     "wider_than_the_text": dict(vocab_size=64, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128,
                                 max_position_embeddings=75, pad_token_id=5, attention_window=[64, 128], layer_norm_eps=1e-5),
     "narrow": dict(vocab_size=50, hidden_size=24, num_hidden_layers=2, num_attention_heads=1, intermediate_size=96,
-                   max_position_embeddings=140, hidden_act="relu", tie_word_embeddings=False, attention_window=2),
+                   max_position_embeddings=140, hidden_act="relu", tie_word_embeddings=False, attention_window=4),
 }
 HEADS = ["Model", "ForMaskedLM", "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering"]
 CASES = [(name, head) for name in CONFIGS for head in HEADS]

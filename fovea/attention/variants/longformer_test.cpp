@@ -101,9 +101,12 @@ TEST(LongformerVariant, FusedIsNearItsDefinition) {
   const auto have = run(x);
   a->to(at::kDouble);  // by the reference
   const auto want = run(x.to(at::kDouble));
+  double largest = 0;  // a key's bias moves all scores of a softmax alike: its gradient is rounding
+  for (const Tensor& wanted : want) largest = std::max(largest, wanted.abs().max().item<double>());
   for (size_t i = 0; i < have.size(); ++i)
-    EXPECT_LT((have[i] - want[i]).abs().max().item<double>(), 1e-5 * want[i].abs().max().item<double>() + 1e-5)
-        << i;  // the key bias has gradient 0
+    EXPECT_LT((have[i] - want[i]).abs().max().item<double>(),
+              1e-5 * want[i].abs().max().item<double>() + 1e-7 * largest)
+        << i;
 }
 
 TEST(LongformerVariant, WeightsOnRequestGiveTheSameOutput) {
