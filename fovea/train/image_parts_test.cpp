@@ -1,5 +1,6 @@
 // A model that sees, from pictures to a trained folder: classes, IDX files, a new head, exact resume, bad input.
 // SPDX-License-Identifier: Apache-2.0
+#include "fovea/data/labelled_images.h"
 #include "fovea/io/files.h"
 #include "fovea/io/images.h"
 #include "fovea/io/toml.h"
