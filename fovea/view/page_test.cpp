@@ -38,8 +38,8 @@ TEST(Page, HoldsStyleScriptAndRecordAndNothingFromOutside) {
 TEST(Page, NoTokenEndsTheRecord) {
   const std::string json = to_json(nasty_record());
   const std::string page = page_html(json);
-  EXPECT_EQ(count(page, "</script>"), 4u);  // the record's and the viewer's own three
-  EXPECT_EQ(count(page, "<script"), 4u);
+  EXPECT_EQ(count(page, "</script>"), 5u);  // the record's and the viewer's own four
+  EXPECT_EQ(count(page, "<script"), 5u);
   const std::string open = R"(<script type="application/json" id="record">)";
   const size_t begin = page.find(open) + open.size();
   const std::string inlined = page.substr(begin, page.find("</script>", begin) - begin);
