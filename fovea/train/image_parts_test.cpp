@@ -152,7 +152,9 @@ TEST_F(ImageParts, BadInput) {
   expect_error({"data.train=" + (folder_ / "nowhere-images").native()}, ErrorKind::kInput, "nowhere-images");
   expect_error({"data.train=" + train + "/sky"}, ErrorKind::kInput, "sky/0.png: stands in no class's folder");
   expect_error({data, "data.validation_fraction=0.01"}, ErrorKind::kInput, "1 % of 12 images leave one side empty");
-  expect_error({data, "model.type=gpt2"}, ErrorKind::kConfig, "vit does");
+  TrainOptions reader = options({data});
+  reader.model = {"gpt2", models_registry().at("gpt2").recipe()};
+  toy::expect_error([&] { load_train_parts(reader); }, ErrorKind::kConfig, "vit does");
   expect_error({data, "data.kind=text"}, ErrorKind::kInput, "train");
   toy::expect_error([&] { options({data, "data.flip=2"}); }, ErrorKind::kConfig, "data.flip is 2");
   write_file(folder_ / "a.txt", "some text\n");
