@@ -36,13 +36,15 @@ std::vector<Tensor> outcome(Tensor q, Tensor k, Tensor v, const AttentionOptions
   return all;
 }
 
-void expect_definition(const Tensor& q, const Tensor& k, const Tensor& v, AttentionOptions options, double tolerance) {
-  const auto weight = at::randn({q.size(0), q.size(1), q.size(2), v.size(3)}, at::kDouble);
+// `weight`: the largest derivative of a score by a learned number.
+void expect_definition(const Tensor& q, const Tensor& k, const Tensor& v, AttentionOptions options, double tolerance,
+                       double weight = 1) {
+  const auto upstream = at::randn({q.size(0), q.size(1), q.size(2), v.size(3)}, at::kDouble);
   options.path = AttentionPath::kernel;
-  const auto have = outcome(q, k, v, options, weight.to(q.scalar_type()));
+  const auto have = outcome(q, k, v, options, upstream.to(q.scalar_type()));
   options.path = AttentionPath::reference;
   const auto want = outcome(q.to(at::kDouble), k.to(at::kDouble), v.to(at::kDouble), options,
-                            weight.to(q.scalar_type()).to(at::kDouble));
+                            upstream.to(q.scalar_type()).to(at::kDouble));
   ASSERT_EQ(have.size(), want.size());
   for (size_t i = 0; i < have.size(); ++i) {
     const Tensor difference = (have[i].to(at::kDouble) - want[i].to(at::kDouble)).abs();
@@ -52,7 +54,7 @@ void expect_definition(const Tensor& q, const Tensor& k, const Tensor& v, Attent
     const double terms = double(q.size(0) * q.size(1) * q.size(2) * k.size(2) * v.size(3)) / double(have[i].numel());
     // Likewise a key's in bf16, where what is left depends on the output, which was rounded.
     const double key_terms = q.scalar_type() == at::kBFloat16 ? std::sqrt(double(q.size(2))) : 1.0;
-    const double scale = want[i].abs().max().item<double>() + (i > 3    ? std::sqrt(std::max(1.0, terms))
+    const double scale = want[i].abs().max().item<double>() + (i > 3    ? weight * std::sqrt(std::max(1.0, terms))
                                                                : i == 2 ? key_terms
                                                                         : 1.0);
     EXPECT_LE(difference.max().item<double>(), tolerance * scale) << "result " << i;
@@ -94,9 +96,12 @@ class RandomCall {
         .mask = mask(s), .score = score(s), .dropout = draw(0, 3) == 0 ? 0.25 : 0.0, .dropout_seed = draw(0, 1 << 30)};
     if (draw(0, 4) == 0) options.soft_cap = 1.5;
     if (draw(0, 4) == 0) options.scale = 0.7;
-    SCOPED_TRACE(detail_of(s, type));
+    std::vector<Tensor> data;
+    const std::string added = options.score.encode(data);
+    SCOPED_TRACE(detail_of(s, type) + ' ' + added);
     expect_definition(tensor(s.B, s.H, s.T, s.D, type), tensor(s.B, s.G, s.S, s.D, type),
-                      tensor(s.B, s.G, s.S, s.E, type), options, type == at::kFloat ? 1e-4 : 4e-2);
+                      tensor(s.B, s.G, s.S, s.E, type), options, type == at::kFloat ? 1e-4 : 4e-2,
+                      added.starts_with("slopes") ? double(std::max(s.T, s.S)) : 1.0);  // distances
   }
 
  private:

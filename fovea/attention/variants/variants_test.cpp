@@ -91,7 +91,8 @@ TEST(Variants, PoisonInPaddingReachesNothing) {
     y.sin().sum().backward();
     EXPECT_TRUE(bad.k.grad().isfinite().all().item<bool>()) << name;
     EXPECT_TRUE(bad.v.grad().isfinite().all().item<bool>()) << name;
-    for (const auto& parameter : variant->parameters()) EXPECT_TRUE(parameter.grad().isfinite().all().item<bool>());
+    for (const auto& parameter : variant->parameters())
+      EXPECT_TRUE(!parameter.grad().defined() || parameter.grad().isfinite().all().item<bool>());
   }
 }
 
