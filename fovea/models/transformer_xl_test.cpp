@@ -36,7 +36,7 @@ Batch xl_batch(const Tensor& ids, bool continues) {
 
 TEST(TransformerXlModel, MemoryGoesOnWhereABatchContinues) {
   const torch::NoGradGuard no_grad;
-  const auto model = xl_model(xl_config());
+  auto model = xl_model(xl_config());
   const auto first = xl_batch(xl_ids(2, 5), false), second = xl_batch(xl_ids(2, 5).roll(2, 1), true);
   const auto loss = [&](const Batch& batch) { return model->loss(batch).sum.item<double>(); };
   loss(first);
@@ -71,7 +71,7 @@ TEST(TransformerXlModel, MemoryGoesOnWhereABatchContinues) {
 
 TEST(TransformerXlModel, CachedStepsEqualTheWholeWhileItFitsTheMemory) {
   const torch::NoGradGuard no_grad;
-  const auto model = xl_model(xl_config(20));
+  auto model = xl_model(xl_config(20));
   model->eval();
   const auto ids = xl_ids(2, 14), whole = model->forward({.ids = ids});
   DecoderState state = model->begin();
@@ -85,7 +85,7 @@ TEST(TransformerXlModel, CachedStepsEqualTheWholeWhileItFitsTheMemory) {
 
 TEST(TransformerXlModel, TheCacheStaysAsLongAsTheMemory) {
   const torch::NoGradGuard no_grad;
-  const auto model = xl_model(xl_config(4));
+  auto model = xl_model(xl_config(4));
   model->eval();
   DecoderState state = model->begin();
   state.start = at::tensor({0, 3}, at::kLong);
