@@ -15,6 +15,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 OURS = ROOT / "build" / "release" / "bench" / "model_bench"
 COMMAND = ROOT / "build" / "release" / "bin" / "fovea"
+LENGTHS = ROOT / "build" / "release" / "bench" / "length_bench"
 PEER = ROOT / "tests" / "parity" / "twins" / "bench_peer.py"
 MINILM, TEXT = ROOT / ".cache/data/minilm", ROOT / ".cache/data/kjv/test.txt"
 PYTORCH, TRANSFORMERS = "PyTorch, eager", "transformers"
@@ -92,11 +93,13 @@ def measure(case, rounds, threads):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, epilog="example: ./bench demo-train --rounds 50 --json bench.json")
-    parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(f"{k}: {v[0]}" for k, v in CASES.items()) + "; and those of `fovea bench --list`. Without: all")
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(f"{k}: {v[0]}" for k, v in CASES.items()) + "; lengths, alone: what a token of a long text costs; and those of `fovea bench --list`. Without: all")
     parser.add_argument("--rounds", type=int, default=0, help="of each case; 0: as many as usual for it")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--json", metavar="FILE", help="write the results as one JSON array")
     args = parser.parse_args()
+    if args.cases == ["lengths"]:  # no peer: what a token costs on texts of 4,096 to 65,536 tokens
+        raise SystemExit(subprocess.run([LENGTHS, str(args.threads)]).returncode)
     models = [c for c in args.cases or CASES if c in CASES]
     calls = [c for c in args.cases if c not in CASES]  # of attention: `fovea bench` knows their names
     print(f"{processor()}, {args.threads} threads, {datetime.date.today()}", file=sys.stderr)

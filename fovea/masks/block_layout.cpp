@@ -2,7 +2,6 @@
 #include "fovea/masks/block_layout.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 namespace fovea {
 namespace {
@@ -68,18 +67,6 @@ void BlockLayout::read_lists(const char* what, const ArrayView& listed, const At
           FOVEA_CHECK_KIND(ErrorKind::kArgument, 0 <= list(b, h, i)[r] && list(b, h, i)[r] < blocks(b), what,
                            ": block ", list(b, h, i)[r], " is listed for sequence ", b, ", which has ", blocks(b));
   }
-}
-
-int64_t BlockLayout::listings(int64_t b, int64_t h, int64_t i, int64_t j) const {
-  const int32_t* listed = list(b, h, i);
-  int64_t count = 0;
-  for (int64_t r = 0; r < each_; ++r) count += listed[r] == j;
-  return count;
-}
-
-int64_t BlockLayout::times(int64_t b, int64_t h, int64_t i, int64_t j) const {
-  if (!is_sparse(b) || is_global(b, i)) return 1;
-  return int64_t{is_global(b, j) || std::abs(i - j) <= 1} + listings(b, h, i, j);
 }
 
 }  // namespace fovea

@@ -29,10 +29,18 @@ class BlockLayout {
   int64_t blocks(int64_t b) const { return text(b).blocks; }
   bool is_sparse(int64_t b) const { return blocks(b) >= least_; }
   bool is_global(int64_t b, int64_t i) const { return i == 0 || i == blocks(b) - 1; }
-  // How often block j is listed for block i.
-  int64_t listings(int64_t b, int64_t h, int64_t i, int64_t j) const;
+  // How many of the blocks first … last are listed for block i, each as often as it is.
+  int64_t listings(int64_t b, int64_t h, int64_t i, int64_t first, int64_t last) const {
+    const int32_t* listed = list(b, h, i);
+    int64_t count = 0;
+    for (int64_t r = 0; r < each_; ++r) count += first <= listed[r] && listed[r] <= last;
+    return count;
+  }
   // How often block i sees block j.
-  int64_t times(int64_t b, int64_t h, int64_t i, int64_t j) const;
+  int64_t times(int64_t b, int64_t h, int64_t i, int64_t j) const {
+    if (!is_sparse(b) || is_global(b, i)) return 1;
+    return int64_t{is_global(b, j) || (i - 1 <= j && j <= i + 1)} + listings(b, h, i, j, j);
+  }
   bool depends_on_batch() const { return texts_.size() > 1 || listed_batches_ > 1; }
   bool depends_on_head() const { return listed_heads_ > 1; }
 

@@ -20,7 +20,7 @@ class BlockWindowRule final : public InlinedRule<BlockWindowRule> {
     if (place < begin || place >= end || k < begin || k >= end) return false;
     return layout_.times(b, h, (place - begin) / layout_.size(), (k - begin) / layout_.size()) > 0;
   }
-  // Block by block; most tiles of a long text are far from everything, which the first loop finds.
+  // Most tiles of a long text are far from everything, which shows at once; the others are looked at block by block.
   Cover cover(const Tile& t) const override {
     const int64_t begin = layout_.begin(t.b), end = layout_.end(t.b), size = layout_.size();
     const int64_t q0 = std::max(t.q0 + shift_, begin) - begin, q1 = std::min(t.q1 + shift_, end) - begin;
@@ -28,9 +28,11 @@ class BlockWindowRule final : public InlinedRule<BlockWindowRule> {
     if (q0 >= q1 || k0 >= k1) return Cover::kSkip;
     const Cover inside = q1 - q0 == t.q1 - t.q0 && k1 - k0 == t.k1 - t.k0 ? Cover::kFull : Cover::kPartial;
     if (!layout_.is_sparse(t.b)) return inside;
+    const int64_t i0 = q0 / size, i1 = (q1 - 1) / size, j0 = k0 / size, j1 = (k1 - 1) / size;
+    if (is_far(t, i0, i1, j0, j1)) return Cover::kSkip;
     bool any = false, all = true;
-    for (int64_t i = q0 / size; i <= (q1 - 1) / size; ++i)
-      for (int64_t j = k0 / size; j <= (k1 - 1) / size; ++j) {
+    for (int64_t i = i0; i <= i1; ++i)
+      for (int64_t j = j0; j <= j1; ++j) {
         const bool visible = layout_.times(t.b, t.h, i, j) > 0;
         any |= visible;
         all &= visible;
@@ -41,6 +43,14 @@ class BlockWindowRule final : public InlinedRule<BlockWindowRule> {
   bool depends_on_head() const override { return layout_.depends_on_head(); }
 
  private:
+  bool is_far(const Tile& t, int64_t i0, int64_t i1, int64_t j0, int64_t j1) const {
+    const int64_t last = layout_.blocks(t.b) - 1;
+    if ((j0 <= i1 + 1 && i0 <= j1 + 1) || i0 == 0 || j0 == 0 || i1 == last || j1 == last) return false;
+    int64_t listings = 0;
+    for (int64_t i = i0; i <= i1; ++i) listings += layout_.listings(t.b, t.h, i, j0, j1);
+    return listings == 0;
+  }
+
   BlockLayout layout_;
   int64_t shift_;
 };
