@@ -33,3 +33,18 @@ def assert_close(have, want, tolerance, name):
     scale = want.abs().max().item() + 1e-12
     worst = (have - want).abs().max().item() / scale
     assert worst <= tolerance, f"{name}: off by {worst:.2e} of the largest, wanted {tolerance:.0e}"
+
+
+def adamw_losses(model, batches, loss_of):
+    """The loss of each AdamW step, one a batch, as the parity program's verb "train" takes them at a rate of 1e-3."""
+    groups = [{"params": [p for p in model.parameters() if (p.dim() >= 2) == decays], "weight_decay": 0.1 if decays else 0.0} for decays in (True, False)]
+    optimizer = torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.99), eps=1e-8)
+    losses = []
+    for batch in batches:
+        optimizer.zero_grad()
+        loss = loss_of(*batch)
+        losses.append(loss.item())
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+    return torch.tensor(losses)

@@ -4,7 +4,7 @@
 import json
 
 import torch
-from common import assert_close, parity, run
+from common import adamw_losses, assert_close, parity, run
 from transformers import AutoModelForSeq2SeqLM
 
 
@@ -100,18 +100,7 @@ def check_training_curve(theirs, folder, steps=10):
     vocabulary = theirs.config.vocab_size
     ids, labels = torch.randint(4, vocabulary, (steps, 4, 17)), torch.randint(4, vocabulary, (steps, 4, 13))
     ours = parity("train", folder, {"ids": ids, "labels": labels}, 1e-3)["losses"]
-    decay = [p for p in theirs.parameters() if p.dim() >= 2]
-    rest = [p for p in theirs.parameters() if p.dim() < 2]
-    optimizer = torch.optim.AdamW([{"params": decay, "weight_decay": 0.1}, {"params": rest, "weight_decay": 0.0}], lr=1e-3, betas=(0.9, 0.99), eps=1e-8)
-    losses = []
-    for x, y in zip(ids, labels):
-        optimizer.zero_grad()
-        loss = theirs(x, labels=y).loss
-        losses.append(loss.item())
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(theirs.parameters(), 1.0)
-        optimizer.step()
-    assert_close(ours, torch.tensor(losses), 1e-4, "losses")
+    assert_close(ours, adamw_losses(theirs, zip(ids, labels), lambda x, y: theirs(x, labels=y).loss), 1e-4, "losses")
 
 
 def refused(folder, changes, capfd):

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 import torch
 import transformers
-from common import ROOT, assert_close, parity, run
+from common import ROOT, adamw_losses, assert_close, parity, run
 from safetensors.torch import load_file, save_file
 from test_command import COMMAND
 from tokenizers import Tokenizer
@@ -225,18 +225,7 @@ def test_training_curve(name, tmp_path):
     ids = torch.randint(8, config.vocab_size, (10, 4, 33))
     labels = ids.where(torch.rand(ids.shape) < 0.2, torch.tensor(-100))
     ours = parity("train", tmp_path / "model", {"ids": ids, "labels": labels}, 1e-3)["losses"]
-    decay = [p for p in theirs.parameters() if p.dim() >= 2]
-    rest = [p for p in theirs.parameters() if p.dim() < 2]
-    optimizer = torch.optim.AdamW([{"params": decay, "weight_decay": 0.1}, {"params": rest, "weight_decay": 0.0}], lr=1e-3, betas=(0.9, 0.99), eps=1e-8)
-    losses = []
-    for x, y in zip(ids, labels):
-        optimizer.zero_grad()
-        loss = theirs(input_ids=x, labels=y).loss
-        losses.append(loss.item())
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(theirs.parameters(), 1.0)
-        optimizer.step()
-    assert_close(ours, torch.tensor(losses), 1e-4, "losses")
+    assert_close(ours, adamw_losses(theirs, zip(ids, labels), lambda x, y: theirs(input_ids=x, labels=y).loss), 1e-4, "losses")
 
 
 def edited_tensors(folder, edit):

@@ -11,7 +11,7 @@ import subprocess
 import pytest
 import torch
 import transformers
-from common import assert_close, parity, run
+from common import adamw_losses, assert_close, parity, run
 from test_bert import Rows, labelled, logits_and_loss
 
 CONFIGS = {  # the longest texts are sparse, the shorter ones are not
@@ -167,18 +167,7 @@ def test_training_curve_with_the_blocks_that_are_drawn(name, length, options, tm
     ids = torch.randint(8, config.vocab_size, (6, 2, length))
     labels = ids.where(torch.rand(ids.shape) < 0.2, torch.tensor(-100))
     ours = parity("train", tmp_path / "model", {"ids": ids, "labels": labels}, 1e-3)["losses"]
-    decay = [p for p in theirs.parameters() if p.dim() >= 2]
-    rest = [p for p in theirs.parameters() if p.dim() < 2]
-    optimizer = torch.optim.AdamW([{"params": decay, "weight_decay": 0.1}, {"params": rest, "weight_decay": 0.0}], lr=1e-3, betas=(0.9, 0.99), eps=1e-8)
-    losses = []
-    for x, y in zip(ids, labels):
-        optimizer.zero_grad()
-        loss = theirs(input_ids=x, labels=y).loss
-        losses.append(loss.item())
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(theirs.parameters(), 1.0)
-        optimizer.step()
-    assert_close(ours, torch.tensor(losses), 1e-4, "losses")
+    assert_close(ours, adamw_losses(theirs, zip(ids, labels), lambda x, y: theirs(input_ids=x, labels=y).loss), 1e-4, "losses")
 
 
 @pytest.mark.parametrize("field, value", [

@@ -5,7 +5,7 @@ import json
 
 import pytest
 import torch
-from common import assert_close, parity, run
+from common import adamw_losses, assert_close, parity, run
 from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel
 
 CONFIGS = {
@@ -84,18 +84,7 @@ def test_training_curve(model):
     ids = torch.randint(theirs.config.vocab_size, (20, 4, 33))
     inputs, labels = ids[:, :, :-1].contiguous(), ids[:, :, 1:].contiguous()
     ours = parity("train", folder, {"ids": inputs, "labels": labels}, 1e-3)["losses"]
-    decay = [p for p in theirs.parameters() if p.dim() >= 2]
-    rest = [p for p in theirs.parameters() if p.dim() < 2]
-    optimizer = torch.optim.AdamW([{"params": decay, "weight_decay": 0.1}, {"params": rest, "weight_decay": 0.0}], lr=1e-3, betas=(0.9, 0.99), eps=1e-8)
-    losses = []
-    for x, y in zip(inputs, labels):
-        optimizer.zero_grad()
-        loss = torch.nn.functional.cross_entropy(theirs(x).logits.flatten(0, 1), y.flatten())
-        losses.append(loss.item())
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(theirs.parameters(), 1.0)
-        optimizer.step()
-    assert_close(ours, torch.tensor(losses), 1e-4, "losses")
+    assert_close(ours, adamw_losses(theirs, zip(inputs, labels), lambda x, y: torch.nn.functional.cross_entropy(theirs(x).logits.flatten(0, 1), y.flatten())), 1e-4, "losses")
 
 
 def test_a_config_that_changes_the_result_is_refused(model, capfd):

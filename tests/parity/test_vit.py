@@ -9,7 +9,7 @@ import subprocess
 import numpy
 import pytest
 import torch
-from common import assert_close, parity, run
+from common import adamw_losses, assert_close, parity, run
 from PIL import Image
 from safetensors.torch import load_file
 from transformers import AutoModel, AutoModelForImageClassification, ViTConfig, ViTForImageClassification, ViTModel
@@ -130,17 +130,7 @@ def test_training_curve(name, tmp_path):
     theirs = make(name, ViTForImageClassification, tmp_path / "model").train()
     images, labels = torch.stack([random_images(theirs.config, 4) for _ in range(12)]), torch.randint(5, (12, 4))
     ours = parity("train", tmp_path / "model", {"images": images, "labels": labels}, 1e-3)["losses"]
-    groups = [{"params": [p for p in theirs.parameters() if (p.dim() >= 2) == decays], "weight_decay": 0.1 if decays else 0.0} for decays in (True, False)]
-    optimizer = torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.99), eps=1e-8)
-    losses = []
-    for x, y in zip(images, labels):
-        optimizer.zero_grad()
-        loss = theirs(x, labels=y).loss
-        losses.append(loss.item())
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(theirs.parameters(), 1.0)
-        optimizer.step()
-    assert_close(ours, torch.tensor(losses), 1e-4, "losses")
+    assert_close(ours, adamw_losses(theirs, zip(images, labels), lambda x, y: theirs(x, labels=y).loss), 1e-4, "losses")
 
 
 @pytest.mark.parametrize("name", CONFIGS)
