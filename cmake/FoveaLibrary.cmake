@@ -4,13 +4,15 @@
 #   tensor   io … ops                                  ATen
 #   module   positions … view                          torch::nn
 #
-# A precompiled header with more than a file needs is not free: each file pays for the templates it holds (ATen 3.5 s,
-# torch/nn/module.h 8 s, nlohmann/json.hpp another 5 s on a slow core), so JSON stays out and torch/torch.h too.
+# A precompiled header with more than a file needs is not free: each file pays for the templates it holds (ATen 2 s,
+# torch/nn/module.h 6 s, of which cmake/lean saves 3, nlohmann/json.hpp another 5 s), so JSON stays out and torch/torch.h
+# too.
 set(FOVEA_WARNINGS -Wall -Wextra -Wno-missing-field-initializers)
 if(PROJECT_IS_TOP_LEVEL)
   list(APPEND FOVEA_WARNINGS -Werror)  # a later compiler's new warning must not stop a project that embeds fovea
 endif()
 set(FOVEA_TENSOR_PCH <ATen/ATen.h>)
+set(FOVEA_LEAN ${PROJECT_SOURCE_DIR}/cmake/lean)
 set(FOVEA_MODULE_PCH <ATen/ATen.h> <torch/nn/module.h> <torch/nn/modules/linear.h> <torch/nn/modules/container/modulelist.h>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   add_compile_options(-fpch-preprocess)  # without it ccache expands the precompiled header and compiles all of it
@@ -46,11 +48,11 @@ function(fovea_compile target)
   target_link_libraries(${target} PRIVATE nlohmann_json::nlohmann_json PkgConfig::utf8proc PkgConfig::pcre2)
 endfunction()
 
-# Files of one room are compiled together, up to twelve at a time, small rooms of a target with each other: the headers' price
-# (7 s for torch/nn/module.h's templates, precompiled or not) is paid once for all of them, and a fresh build takes a third of
+# Files of one room are compiled together, up to sixteen at a time, small rooms of a target with each other: the headers' price
+# (3 s for torch/nn/module.h's templates, precompiled or not) is paid once for all of them, and a fresh build takes a third of
 # the time. Names in a file's anonymous namespace must differ within its room, and among the rooms named here.
 option(FOVEA_UNITY "Compile the files of a room together" ON)
-set(FOVEA_TOGETHER positions layers heads channel)
+set(FOVEA_TOGETHER positions layers heads channel attention variants blocks loss)
 function(fovea_unity target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${FOVEA_UNITY} UNITY_BUILD_MODE GROUP)
   get_target_property(files ${target} SOURCES)
@@ -60,7 +62,7 @@ function(fovea_unity target)
       if(room IN_LIST FOVEA_TOGETHER)
         set(room small_rooms)
       endif()
-      math(EXPR batch "0${count_${room}} / 12")
+      math(EXPR batch "0${count_${room}} / 16")
       math(EXPR count_${room} "0${count_${room}} + 1")
       set_source_files_properties(${file} PROPERTIES UNITY_GROUP ${room}_${batch})
     endif()
@@ -105,6 +107,7 @@ target_include_directories(fovea PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
                                         $<INSTALL_INTERFACE:include>)
 target_compile_features(fovea PUBLIC cxx_std_20)
 target_link_libraries(fovea PUBLIC torch nlohmann_json::nlohmann_json PRIVATE ${FOVEA_GOMP} PNG::PNG JPEG::JPEG)
+target_include_directories(fovea BEFORE PRIVATE ${FOVEA_LEAN})
 target_precompile_headers(fovea PRIVATE ${FOVEA_MODULE_PCH})
 fovea_unity(fovea)
-set_target_properties(fovea PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0)
+set_target_properties(fovea PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0 DEFINE_SYMBOL "")

@@ -1,22 +1,18 @@
 # Tests stand beside what they test (x_test.cpp); what crosses rooms is in tests/. A few binaries, so that linking and
-# start-up stay short; test code itself is compiled without optimisation, which halves its compile time.
-find_package(GTest REQUIRED)
+# start-up stay short.
 enable_testing()
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
 add_custom_target(test_programs)  # tests and fuzz programs: what the sanitizers are for
 
-function(fovea_test name library)
-  add_executable(${name} ${ARGN})
-  target_compile_options(${name} PRIVATE ${FOVEA_WARNINGS} -O0)
+function(fovea_test name)
   target_compile_definitions(${name} PRIVATE FOVEA_SOURCE_DIR="${PROJECT_SOURCE_DIR}" FOVEA_BINARY_DIR="${PROJECT_BINARY_DIR}")
-  target_link_libraries(${name} PRIVATE ${library} nlohmann_json::nlohmann_json GTest::gtest GTest::gtest_main)
+  target_link_libraries(${name} PRIVATE nlohmann_json::nlohmann_json GTest::gtest GTest::gtest_main)
   fovea_unity(${name})
   add_dependencies(test_programs ${name})
   add_test(NAME ${name} COMMAND ${name})
 endfunction()
 
-# name:room:room … — one binary for the tests of these rooms. Those that see modules share the first one's precompiled header.
-set(first_module_test "")
+# name:room:room … — one binary for the tests of these rooms.
 foreach(group light:base:text:kernels tensor:io:data:masks:scores:ops layer:positions:layers:attention:blocks:channel
               model:models:heads:loss:generate train:train:view crossing)
   string(REPLACE ":" ";" rooms ${group})
@@ -39,33 +35,20 @@ foreach(group light:base:text:kernels tensor:io:data:masks:scores:ops layer:posi
     continue()
   endif()
   if(name STREQUAL "light")
-    fovea_test(light_test fovea_light ${files})  # without LibTorch, so that valgrind can run it
-    continue()
-  endif()
-  fovea_test(${name}_test fovea ${files})
-  if(name STREQUAL "tensor")
-    target_precompile_headers(tensor_test PRIVATE ${FOVEA_TENSOR_PCH} <gtest/gtest.h>)
-  elseif(first_module_test)
-    target_precompile_headers(${name}_test REUSE_FROM ${first_module_test})
+    add_executable(light_test ${files})  # without LibTorch, so that valgrind can run it
+    target_compile_options(light_test PRIVATE ${FOVEA_WARNINGS} -O0)
+    target_link_libraries(light_test PRIVATE fovea_light)
   else()
-    set(first_module_test ${name}_test)
-    target_precompile_headers(${name}_test PRIVATE ${FOVEA_MODULE_PCH} <gtest/gtest.h>)
+    fovea_program(${name}_test ${files})
   endif()
+  fovea_test(${name}_test)
 endforeach()
 
-# tests/fuzz/x.cpp becomes build/<preset>/fuzz/x.
+# All fuzz targets are one program.
 file(GLOB fuzz_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/fuzz/*.cpp)
-list(REMOVE_ITEM fuzz_sources ${PROJECT_SOURCE_DIR}/tests/fuzz/fuzz.cpp)
-add_library(fuzz_driver OBJECT ${PROJECT_SOURCE_DIR}/tests/fuzz/fuzz.cpp)
-target_include_directories(fuzz_driver PRIVATE ${PROJECT_SOURCE_DIR})
-target_compile_options(fuzz_driver PRIVATE ${FOVEA_WARNINGS})
-foreach(source ${fuzz_sources})
-  get_filename_component(name ${source} NAME_WE)
-  fovea_program(fuzz_${name} ${source})
-  set_target_properties(fuzz_${name} PROPERTIES OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/fuzz)
-  target_link_libraries(fuzz_${name} PRIVATE fuzz_driver)
-  add_dependencies(test_programs fuzz_${name})
-endforeach()
+fovea_program(fuzz ${fuzz_sources})
+fovea_unity(fuzz)
+add_dependencies(test_programs fuzz)
 
 # What the Python tests in tests/parity run; not a test by itself.
 fovea_program(parity ${PROJECT_SOURCE_DIR}/tests/parity/parity_main.cpp)

@@ -4,7 +4,7 @@
     tools/run_tests.py [--full] [-k PATTERN] [--preset release]
 
 Runs the googletest binaries (build/PRESET/tests/*_test), the examples (build/PRESET/examples/*, which check themselves),
-the Python tests (tests/**/test_*.py) and the fuzz programs (build/PRESET/fuzz/*, 2 s each), as many at a time as there are
+the Python tests (tests/**/test_*.py) and the fuzz targets (build/PRESET/tests/fuzz, 2 s each), as many at a time as there are
 cores. A crash or a time-out fails the test that was running, and the tests behind it still run. --full adds the
 sanitizers (both in one build), valgrind, each header alone, an installed and an embedded consumer, fuzzing with them
 (FOVEA_FUZZ_SECONDS each, 60 by itself) and the long cases (FOVEA_FULL=1).
@@ -159,9 +159,10 @@ def valgrind_tasks(preset):
 
 
 def fuzz_tasks(preset, seconds):
-    return [commands_task(f"fuzz {preset}/{path.name}", [[path]], seconds + 300,
-                          {**environment_of(preset, True), "FOVEA_FUZZ_SECONDS": str(seconds)})
-            for path in programs(ROOT / "build" / preset / "fuzz")]
+    program = ROOT / "build" / preset / "tests" / "fuzz"
+    names = subprocess.run([program], capture_output=True, text=True, check=True).stdout.split()
+    return [commands_task(f"fuzz {preset}/{name}", [[program, name]], seconds + 300,
+                          {**environment_of(preset, True), "FOVEA_FUZZ_SECONDS": str(seconds)}) for name in names]
 
 
 # ---- Running and telling --------------------------------------------------------------------------------------------

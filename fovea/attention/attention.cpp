@@ -116,7 +116,8 @@ AttentionImpl::Heads AttentionImpl::self_heads(const Tensor& x, const AttendInpu
   } else {
     const std::array<Affine, 3> layers{
         {{query->weight, query->bias}, {key->weight, key->bias}, {value->weight, value->bias}}};
-    std::tie(q, k, v) = std::tuple_cat(affine3(x, layers));
+    const auto projected = affine3(x, layers);
+    q = projected[0], k = projected[1], v = projected[2];
   }
   Heads h{split_heads(q, o.heads, o.head_width),       // [B, H, T, D]
           split_heads(k, o.kv_heads, o.head_width),    // [B, G, N + T, D]
@@ -138,16 +139,13 @@ AttentionImpl::Heads AttentionImpl::cross_heads(const Tensor& x, const AttendInp
 // `cache`: of self-attention.
 Tensor AttentionImpl::attend(const Tensor& x, const Heads& h, const AttendInput& in, const AttentionOptions& call,
                              LayerCache* cache) const {
-  const bool plain = in.local_mask.is_full() && !in.global.defined();
   const VariantTokens tokens{x, in.global, in.local_mask};
   if (!Probe::wants("weights"))
     return cache != nullptr ? variant->attend_cached(h.query, h.key, h.value, *cache, call)
-           : plain          ? variant->attend(h.query, h.key, h.value, call)
                             : variant->attend_tokens(tokens, h.query, h.key, h.value, call);
-  const AttentionResult result =
-      cache != nullptr ? variant->attend_cached_detailed(h.query, h.key, h.value, *cache, call)
-      : plain          ? variant->attend_detailed(h.query, h.key, h.value, call)
-                       : variant->attend_tokens_detailed(tokens, h.query, h.key, h.value, call);
+  const AttentionResult result = cache != nullptr
+                                     ? variant->attend_cached_detailed(h.query, h.key, h.value, *cache, call)
+                                     : variant->attend_tokens_detailed(tokens, h.query, h.key, h.value, call);
   Probe::emit("weights", result.weights);
   return result.output;
 }

@@ -42,6 +42,10 @@ Tensor CbamImpl::weigh_places(const Tensor& x) const {
   return x * weights;
 }
 
+int64_t CbamImpl::multiply_adds(int64_t Y, int64_t X) const {
+  return 2 * (down->weight.numel() + up->weight.numel()) + spatial.numel() * Y * X;
+}
+
 Tensor CbamImpl::attend(const Tensor& x) const {
   return options_.order == "channel" ? weigh_places(weigh_channels(x)) : weigh_channels(weigh_places(x));
 }

@@ -18,6 +18,7 @@ class CbamImpl final : public ChannelAttentionImpl {
  public:
   // Reads channels, reduction, least_hidden, bias, activation, kernel, order.
   explicit CbamImpl(const ChannelOptions& options);
+  int64_t multiply_adds(int64_t Y, int64_t X) const override;
 
   torch::nn::Linear down{nullptr};  // C -> hidden
   torch::nn::Linear up{nullptr};    // hidden -> C

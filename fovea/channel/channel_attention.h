@@ -38,6 +38,8 @@ class ChannelAttentionImpl : public torch::nn::Module {
   ChannelAttentionImpl(std::string name, ChannelOptions options);
   // x [B, C, Y, X] with at least one place -> the same shape.
   Tensor forward(const Tensor& x) const;
+  // Multiplications by its weights that one image of Y × X places takes; what weighs the maps is not counted.
+  virtual int64_t multiply_adds(int64_t Y, int64_t X) const = 0;
   const ChannelOptions& options() const { return options_; }
 
  protected:

@@ -1,8 +1,9 @@
 // Channel attention by hand; tests/parity/test_channel.py holds it against definitions in PyTorch.
 // SPDX-License-Identifier: Apache-2.0
+#include "fovea/channel/channel_attention.h"
+
 #include "fovea/base/probe.h"
 #include "fovea/channel/cbam.h"
-#include "fovea/channel/channel_attention.h"
 #include "fovea/channel/eca.h"
 #include "fovea/channel/registry.h"
 #include "fovea/channel/squeeze_excitation.h"

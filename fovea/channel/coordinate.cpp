@@ -34,6 +34,10 @@ CoordinateAttentionImpl::CoordinateAttentionImpl(const ChannelOptions& options)
   columns = register_module("columns", layer(inner, C));
 }
 
+int64_t CoordinateAttentionImpl::multiply_adds(int64_t Y, int64_t X) const {
+  return (Y + X) * down->weight.numel() + Y * rows->weight.numel() + X * columns->weight.numel();
+}
+
 Tensor CoordinateAttentionImpl::attend(const Tensor& x) const {
   const int64_t Y = x.size(2);
   const Tensor means = at::cat({x.mean(3), x.mean(2)}, 2).transpose(1, 2);  // [B, Y + X, C]

@@ -18,6 +18,7 @@ class CoordinateAttentionImpl final : public ChannelAttentionImpl {
   // Reads channels, reduction, least_hidden, bias, activation, norm, eps, momentum. In training, the batch norm takes
   // this batch's mean and variance and moves its running ones, so threads may share the module in evaluation only.
   explicit CoordinateAttentionImpl(const ChannelOptions& options);
+  int64_t multiply_adds(int64_t Y, int64_t X) const override;
 
   torch::nn::Linear down{nullptr};  // C -> hidden
   Tensor norm_weight, norm_bias, norm_mean,

@@ -22,6 +22,8 @@ EcaImpl::EcaImpl(const ChannelOptions& options) : ChannelAttentionImpl("eca", op
       register_parameter("weight", (at::rand({1, 1, options_.kernel}) * 2 - 1) / std::sqrt(double(options_.kernel)));
 }
 
+int64_t EcaImpl::multiply_adds(int64_t, int64_t) const { return options_.channels * options_.kernel; }
+
 Tensor EcaImpl::attend(const Tensor& x) const {
   const Tensor means = x.mean({2, 3}).unsqueeze(1);                                                   // [B, 1, C]
   const Tensor weights = at::conv1d(means, weight, {}, 1, options_.kernel / 2).squeeze(1).sigmoid();  // [B, C]

@@ -14,6 +14,7 @@ class EcaImpl final : public ChannelAttentionImpl {
  public:
   // Reads channels and kernel.
   explicit EcaImpl(const ChannelOptions& options);
+  int64_t multiply_adds(int64_t Y, int64_t X) const override;
   static int64_t kernel_for(int64_t channels);
 
   Tensor weight;  // [1, 1, k], initially uniform in ±1/√k

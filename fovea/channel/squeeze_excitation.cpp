@@ -15,6 +15,10 @@ SqueezeExcitationImpl::SqueezeExcitationImpl(const ChannelOptions& options)
   up = register_module("up", torch::nn::Linear(torch::nn::LinearOptions(inner, C).bias(options.bias)));
 }
 
+int64_t SqueezeExcitationImpl::multiply_adds(int64_t, int64_t) const {
+  return down->weight.numel() + up->weight.numel();
+}
+
 Tensor SqueezeExcitationImpl::attend(const Tensor& x) const {
   const Tensor weights = linear(up, activation_(linear(down, x.mean({2, 3})))).sigmoid();  // [B, C]
   Probe::emit("weights", weights);

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "fovea/base/check.h"
-#include "fovea/data/dataset.h"
 #include "fovea/data/random.h"
 #include "fovea/data/sampler.h"
 
@@ -15,8 +14,6 @@ namespace {
 // The batches' order is drawn apart from the items' order, which uses the epoch's number as its stream.
 constexpr uint64_t kBatchOrderStream = uint64_t{1} << 61;
 
-}  // namespace
-
 void check_buckets(const BucketOptions& options) {
   FOVEA_CHECK_CONFIG(options.batch_size >= 0 && options.batch_tokens >= 0, "batch_size (", options.batch_size,
                      ") and batch_tokens (", options.batch_tokens, ") must not be negative");
@@ -25,11 +22,7 @@ void check_buckets(const BucketOptions& options) {
   FOVEA_CHECK_CONFIG(options.pool >= 1, "pool is ", options.pool, ", must be at least 1");
 }
 
-void add_buckets(const BucketOptions& options, Fingerprint& fingerprint) {
-  for (const int64_t value : {options.batch_size, options.batch_tokens, options.pool, int64_t(options.shuffle)})
-    fingerprint.add(uint64_t(value));
-  fingerprint.add(options.seed);
-}
+}  // namespace
 
 std::vector<std::vector<int64_t>> bucket_batches(const std::vector<int64_t>& lengths, const BucketOptions& options,
                                                  int64_t epoch) {
@@ -60,6 +53,31 @@ std::vector<std::vector<int64_t>> bucket_batches(const std::vector<int64_t>& len
   const auto order = random_permutation(int64_t(batches.size()), options.seed, kBatchOrderStream + uint64_t(epoch));
   std::vector<std::vector<int64_t>> out(batches.size());
   for (size_t i = 0; i < out.size(); ++i) out[i] = std::move(batches[size_t(order[i])]);
+  return out;
+}
+
+BucketedDataset::BucketedDataset(const BucketOptions& options) : options_(options) { check_buckets(options); }
+
+const std::vector<std::vector<int64_t>>& BucketedDataset::plan(int64_t epoch) {
+  if (plan_epoch_ != epoch) {
+    plan_ = bucket_batches(lengths_, options_, epoch);
+    plan_epoch_ = epoch;
+  }
+  return plan_;
+}
+
+const std::vector<int64_t>& BucketedDataset::items(int64_t epoch, int64_t index) {
+  FOVEA_CHECK(index >= 0 && index < batch_count(epoch), "batch ", index, " of ", batch_count(epoch));
+  return plan(epoch)[size_t(index)];
+}
+
+int64_t BucketedDataset::longest_row() const { return *std::max_element(lengths_.begin(), lengths_.end()); }
+
+Fingerprint BucketedDataset::buckets_fingerprint() const {
+  Fingerprint out;
+  const auto& o = options_;
+  for (const int64_t value : {o.batch_size, o.batch_tokens, o.pool, int64_t(o.shuffle)}) out.add(uint64_t(value));
+  out.add(o.seed);
   return out;
 }
 

@@ -77,34 +77,24 @@ std::vector<std::string> class_names(const std::vector<LabelledText>& texts, con
 
 LabelledTexts::LabelledTexts(std::vector<LabelledTokens> texts, const LabelledOptions& options,
                              const std::string& source)
-    : texts_(std::move(texts)), options_(options) {
+    : BucketedDataset(options.buckets), texts_(std::move(texts)), options_(options) {
   FOVEA_CHECK_INPUT(!texts_.empty(), source, ": holds no texts");
-  check_buckets(options.buckets);
   for (const LabelledTokens& text : texts_) {
-    FOVEA_CHECK_INPUT(!text.ids.empty(), source, ": text ", lengths_.size() + 1, " has no tokens");
-    FOVEA_CHECK(text.type_ids.empty() || text.type_ids.size() == text.ids.size(), "text ", lengths_.size() + 1, " has ",
+    FOVEA_CHECK_INPUT(!text.ids.empty(), source, ": text ", item_count() + 1, " has no tokens");
+    FOVEA_CHECK(text.type_ids.empty() || text.type_ids.size() == text.ids.size(), "text ", item_count() + 1, " has ",
                 text.ids.size(), " tokens and ", text.type_ids.size(), " types");
-    lengths_.push_back(int64_t(text.ids.size()));
+    add_item(int64_t(text.ids.size()));
   }
-}
-
-const std::vector<std::vector<int64_t>>& LabelledTexts::plan(int64_t epoch) {
-  if (plan_epoch_ != epoch) {
-    plan_ = bucket_batches(lengths_, options_.buckets, epoch);
-    plan_epoch_ = epoch;
-  }
-  return plan_;
 }
 
 Batch LabelledTexts::batch(int64_t epoch, int64_t index) {
-  FOVEA_CHECK(index >= 0 && index < batch_count(epoch), "batch ", index, " of ", batch_count(epoch));
-  const std::vector<int64_t>& items = plan(epoch)[size_t(index)];
+  const std::vector<int64_t>& chosen = items(epoch, index);
   std::vector<std::vector<TokenId>> ids, types;
-  Batch out{.labels = at::empty({int64_t(items.size())}, at::kLong), .tokens = int64_t(items.size())};
+  Batch out{.labels = at::empty({int64_t(chosen.size())}, at::kLong), .tokens = int64_t(chosen.size())};
   auto labels = out.labels.accessor<int64_t, 1>();
   bool typed = false;
-  for (size_t b = 0; b < items.size(); ++b) {
-    const LabelledTokens& text = texts_[size_t(items[b])];
+  for (size_t b = 0; b < chosen.size(); ++b) {
+    const LabelledTokens& text = texts_[size_t(chosen[b])];
     labels[int64_t(b)] = text.label;
     ids.push_back(text.ids);
     types.push_back(text.type_ids);
@@ -116,8 +106,6 @@ Batch LabelledTexts::batch(int64_t epoch, int64_t index) {
   return out;
 }
 
-int64_t LabelledTexts::longest_row() const { return *std::max_element(lengths_.begin(), lengths_.end()); }
-
 int64_t LabelledTexts::vocabulary_needed() const {
   TokenId greatest = options_.pad;
   for (const LabelledTokens& text : texts_)
@@ -126,8 +114,7 @@ int64_t LabelledTexts::vocabulary_needed() const {
 }
 
 uint64_t LabelledTexts::fingerprint() const {
-  Fingerprint out;
-  add_buckets(options_.buckets, out);
+  Fingerprint out = buckets_fingerprint();
   out.add(uint64_t(uint32_t(options_.pad)));
   for (const LabelledTokens& text : texts_) {
     out.add(text.ids);

@@ -44,25 +44,18 @@ struct LabelledOptions {
 };
 
 // Batches have ids [B, T], lengths [B], labels [B] and, where a row has types, type_ids [B, T].
-class LabelledTexts : public Dataset {
+class LabelledTexts : public BucketedDataset {
  public:
   LabelledTexts(std::vector<LabelledTokens> texts, const LabelledOptions& options, const std::string& source = "texts");
 
-  int64_t batch_count(int64_t epoch) override { return int64_t(plan(epoch).size()); }
   Batch batch(int64_t epoch, int64_t index) override;
-  int64_t longest_row() const override;
   int64_t vocabulary_needed() const override;
   int64_t token_count() override { return int64_t(texts_.size()); }  // labels: one a text
   uint64_t fingerprint() const override;
 
  private:
-  const std::vector<std::vector<int64_t>>& plan(int64_t epoch);
-
   std::vector<LabelledTokens> texts_;
   LabelledOptions options_;
-  std::vector<int64_t> lengths_;
-  std::vector<std::vector<int64_t>> plan_;  // batches of epoch plan_epoch_
-  int64_t plan_epoch_ = -1;
 };
 
 }  // namespace fovea

@@ -20,8 +20,7 @@ constexpr uint64_t kPlaceDraws = 0, kKindDraws = 1, kTokenDraws = 2;
 }  // namespace
 
 MaskedTexts::MaskedTexts(std::vector<std::vector<TokenId>> texts, MaskingOptions options, const std::string& source)
-    : texts_(std::move(texts)), options_(std::move(options)) {
-  check_buckets(options_.buckets);
+    : BucketedDataset(options.buckets), texts_(std::move(texts)), options_(std::move(options)) {
   FOVEA_CHECK_CONFIG(options_.part > 0 && options_.part <= 1, "masked words: part is ", options_.part,
                      ", wanted more than 0 and at most 1");
   FOVEA_CHECK(!options_.ordinary.empty(), "there are no ordinary tokens");
@@ -33,15 +32,7 @@ MaskedTexts::MaskedTexts(std::vector<std::vector<TokenId>> texts, MaskingOptions
   }
   std::erase_if(texts_, [this](const auto& text) { return ordinary_places(text).empty(); });
   FOVEA_CHECK_INPUT(!texts_.empty(), source, ": no line has a token that could be hidden");
-  for (const auto& text : texts_) lengths_.push_back(int64_t(text.size()));
-}
-
-const std::vector<std::vector<int64_t>>& MaskedTexts::plan(int64_t epoch) {
-  if (plan_epoch_ != epoch) {
-    plan_ = bucket_batches(lengths_, options_.buckets, epoch);
-    plan_epoch_ = epoch;
-  }
-  return plan_;
+  for (const auto& text : texts_) add_item(int64_t(text.size()));
 }
 
 std::vector<size_t> MaskedTexts::ordinary_places(const std::vector<TokenId>& text) const {
@@ -74,10 +65,9 @@ std::vector<TokenId> MaskedTexts::hide(std::vector<TokenId>& text, int64_t epoch
 }
 
 Batch MaskedTexts::batch(int64_t epoch, int64_t index) {
-  FOVEA_CHECK(index >= 0 && index < batch_count(epoch), "batch ", index, " of ", batch_count(epoch));
   std::vector<std::vector<TokenId>> ids, labels;
   Batch out;
-  for (const int64_t item : plan(epoch)[size_t(index)]) {
+  for (const int64_t item : items(epoch, index)) {
     ids.push_back(texts_[size_t(item)]);
     labels.push_back(hide(ids.back(), epoch, item));
     out.tokens += std::count_if(labels.back().begin(), labels.back().end(), [](TokenId t) { return t != kIgnore; });
@@ -87,8 +77,6 @@ Batch MaskedTexts::batch(int64_t epoch, int64_t index) {
   out.labels = pad_right(labels, kIgnore);  // [B, T]
   return out;
 }
-
-int64_t MaskedTexts::longest_row() const { return *std::max_element(lengths_.begin(), lengths_.end()); }
 
 int64_t MaskedTexts::vocabulary_needed() const {
   TokenId greatest = std::max({options_.mask, options_.pad, TokenId(ordinary_.size()) - 1});
@@ -103,8 +91,7 @@ int64_t MaskedTexts::token_count() {
 }
 
 uint64_t MaskedTexts::fingerprint() const {
-  Fingerprint out;
-  add_buckets(options_.buckets, out);
+  Fingerprint out = buckets_fingerprint();
   out.add(uint64_t(std::llround(options_.part * 1e9)));
   for (const TokenId token : {options_.mask, options_.pad}) out.add(uint64_t(uint32_t(token)));
   out.add(options_.ordinary);

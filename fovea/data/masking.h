@@ -25,21 +25,18 @@ struct MaskingOptions {
 };
 
 // Batches have ids and labels [B, T] and lengths [B].
-class MaskedTexts : public Dataset {
+class MaskedTexts : public BucketedDataset {
  public:
   // Each text as tokens, with those around it. A text without an ordinary token is left out; Error(kInput) naming
   // `source` where none is left.
   MaskedTexts(std::vector<std::vector<TokenId>> texts, MaskingOptions options, const std::string& source = "text");
 
-  int64_t batch_count(int64_t epoch) override { return int64_t(plan(epoch).size()); }
   Batch batch(int64_t epoch, int64_t index) override;
-  int64_t longest_row() const override;
   int64_t vocabulary_needed() const override;
   int64_t token_count() override;  // that are chosen in an epoch: as many in each
   uint64_t fingerprint() const override;
 
  private:
-  const std::vector<std::vector<int64_t>>& plan(int64_t epoch);
   bool is_ordinary(TokenId token) const { return size_t(token) < ordinary_.size() && ordinary_[size_t(token)]; }
   std::vector<size_t> ordinary_places(const std::vector<TokenId>& text) const;
   int64_t chosen_count(size_t places) const;
@@ -49,9 +46,6 @@ class MaskedTexts : public Dataset {
   std::vector<std::vector<TokenId>> texts_;
   MaskingOptions options_;
   std::vector<bool> ordinary_;  // by id
-  std::vector<int64_t> lengths_;
-  std::vector<std::vector<int64_t>> plan_;  // batches of epoch plan_epoch_
-  int64_t plan_epoch_ = -1;
 };
 
 }  // namespace fovea

@@ -34,29 +34,19 @@ std::vector<TextPair> read_pairs(const std::filesystem::path& path) {
 }
 
 TextPairs::TextPairs(std::vector<TokenPair> pairs, const PairOptions& options, const std::string& source)
-    : pairs_(std::move(pairs)), options_(options) {
+    : BucketedDataset(options.buckets), pairs_(std::move(pairs)), options_(options) {
   FOVEA_CHECK_INPUT(!pairs_.empty(), source, ": holds no pairs");
-  check_buckets(options.buckets);
   for (TokenPair& pair : pairs_) {
     if (options.close_source) pair.source.push_back(options.end);
-    FOVEA_CHECK_INPUT(!pair.source.empty(), source, ": pair ", lengths_.size() + 1, " has a source without tokens");
-    lengths_.push_back(int64_t(std::max(pair.source.size(), pair.target.size() + 1)));
+    FOVEA_CHECK_INPUT(!pair.source.empty(), source, ": pair ", item_count() + 1, " has a source without tokens");
+    add_item(int64_t(std::max(pair.source.size(), pair.target.size() + 1)));
   }
-}
-
-const std::vector<std::vector<int64_t>>& TextPairs::plan(int64_t epoch) {
-  if (plan_epoch_ != epoch) {
-    plan_ = bucket_batches(lengths_, options_.buckets, epoch);
-    plan_epoch_ = epoch;
-  }
-  return plan_;
 }
 
 Batch TextPairs::batch(int64_t epoch, int64_t index) {
-  FOVEA_CHECK(index >= 0 && index < batch_count(epoch), "batch ", index, " of ", batch_count(epoch));
   std::vector<std::vector<TokenId>> sources, inputs, labels;
   Batch out;
-  for (const int64_t item : plan(epoch)[size_t(index)]) {
+  for (const int64_t item : items(epoch, index)) {
     const TokenPair& pair = pairs_[size_t(item)];
     sources.push_back(pair.source);
     inputs.push_back({options_.begin});
@@ -72,8 +62,6 @@ Batch TextPairs::batch(int64_t epoch, int64_t index) {
   out.labels = pad_right(labels, kIgnore);           // [B, U]
   return out;
 }
-
-int64_t TextPairs::longest_row() const { return *std::max_element(lengths_.begin(), lengths_.end()); }
 
 int64_t TextPairs::vocabulary_needed() const {
   TokenId greatest = std::max({options_.begin, options_.end, options_.pad});
@@ -91,8 +79,7 @@ int64_t TextPairs::token_count() {
 }
 
 uint64_t TextPairs::fingerprint() const {
-  Fingerprint out;
-  add_buckets(options_.buckets, out);
+  Fingerprint out = buckets_fingerprint();
   for (const TokenId token : {options_.begin, options_.end, options_.pad}) out.add(uint64_t(uint32_t(token)));
   for (const TokenPair& pair : pairs_) {
     out.add(pair.source);

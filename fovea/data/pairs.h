@@ -35,25 +35,18 @@ struct PairOptions {
 
 // Batches have ids [B, S] (source, `end`), lengths, target_ids [B, U] (`begin`, target), target_lengths and labels [B,
 // U] (target, `end`).
-class TextPairs : public Dataset {
+class TextPairs : public BucketedDataset {
  public:
   TextPairs(std::vector<TokenPair> pairs, const PairOptions& options, const std::string& source = "pairs");
 
-  int64_t batch_count(int64_t epoch) override { return int64_t(plan(epoch).size()); }
   Batch batch(int64_t epoch, int64_t index) override;
-  int64_t longest_row() const override;
   int64_t vocabulary_needed() const override;
   int64_t token_count() override;
   uint64_t fingerprint() const override;
 
  private:
-  const std::vector<std::vector<int64_t>>& plan(int64_t epoch);
-
   std::vector<TokenPair> pairs_;
   PairOptions options_;
-  std::vector<int64_t> lengths_;
-  std::vector<std::vector<int64_t>> plan_;  // batches of epoch plan_epoch_
-  int64_t plan_epoch_ = -1;
 };
 
 }  // namespace fovea

@@ -349,13 +349,13 @@ std::vector<TensorName> bert_tensor_names(const BertConfig& c) {
     projection(h + w.value, l + "attention.value");
     both(h + w.output, l + "attention.output");
     if (family.projects) {
-      const auto projection = [&](const std::string& stored, const std::string& ours) {
+      const auto row_projection = [&](const std::string& stored, const std::string& ours) {
         out.push_back({.stored = stored, .ours = {l + "attention.variant." + ours}});
       };
       const bool of_all = c.sharing == "layers", apart = c.sharing == "none" || c.sharing == "heads";
-      if (of_all && i == 0) projection(family.prefix + "encoder.projection", "key_projection");
-      if (!of_all) projection(h + "attention.self.key_projection", "key_projection");
-      if (apart) projection(h + "attention.self.value_projection", "value_projection");
+      if (of_all && i == 0) row_projection(family.prefix + "encoder.projection", "key_projection");
+      if (!of_all) row_projection(h + "attention.self.key_projection", "key_projection");
+      if (apart) row_projection(h + "attention.self.value_projection", "value_projection");
     }
     both(h + w.attention_norm, l + "attention_norm");
     both(h + w.up, l + "feed_forward.up");

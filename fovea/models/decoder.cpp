@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "fovea/attention/variants/registry.h"
 #include "fovea/io/json.h"
 #include "fovea/layers/init.h"
 #include "fovea/models/config_json.h"
@@ -67,7 +68,15 @@ void DecoderConfig::visit(FieldVisitor& v) {
 DecoderImpl::DecoderImpl(DecoderConfig config) : config_(std::move(config)) {
   FOVEA_CHECK_CONFIG(config_.initializer_range >= 0, "decoder: initializer_range is ", config_.initializer_range,
                      ", wanted at least 0");
+  const VariantEntry& arithmetic = variants_registry().at(config_.attention);
+  FOVEA_CHECK_CONFIG(
+      arithmetic.causal, "decoder: attention \"", config_.attention,
+      "\" mixes all keys before a query comes; a decoder's sees the earlier ones only, as \"softmax\" and "
+      "\"linear\" do");
   build(config_.vocab_size, named_stack(config_), config_.tied, config_.scale_embedding);
+  FOVEA_CHECK_CONFIG(arithmetic.scored || decoder_->position->score(1, 1).is_empty(), "decoder: position \"",
+                     config_.position, "\" shifts scores, of which attention \"", config_.attention,
+                     "\" has none; take \"sinusoidal\" or \"rope\"");
   initialize();
 }
 

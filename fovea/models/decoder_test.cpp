@@ -26,9 +26,8 @@ DecoderConfig named_decoder(const std::string& position, const std::string& atte
           .attention = attention};
 }
 
-// What goes with linear attention, which takes no bias of scores.
 bool decoder_exists(const std::string& position, const std::string& attention) {
-  if (attention == "linformer") return false;  // sees later tokens
+  if (attention == "linformer") return false;
   for (const char* biased : {"alibi", "t5_bias", "relative_keys", "xl_relative"})
     if (attention != "softmax" && position == biased) return false;
   return true;
@@ -96,6 +95,9 @@ TEST(DecoderModel, ItsConfigurationMakesItAgain) {
   says(config, "factor is 0.5, wanted a number from 1 on");
   says(named_decoder("ropes", "softmax"), "did you mean \"rope\"");
   says(named_decoder("none", "linaer"), "did you mean \"linear\"");
+  says(named_decoder("none", "linformer"), "\"linformer\" mixes all keys before a query comes");
+  for (const char* biased : {"alibi", "t5_bias", "relative_keys", "xl_relative"})
+    says(named_decoder(biased, "linear"), "shifts scores, of which attention \"linear\" has none");
   config = named_decoder("none", "softmax");
   config.kv_heads = 3;
   says(config, "kv_heads is 3");

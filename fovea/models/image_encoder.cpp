@@ -42,7 +42,7 @@ bool ImageEncoder::fits(const std::filesystem::path& folder) {
   const nlohmann::json config = read_json(file, "model configuration");
   if (is_image_config(config)) return true;
   const auto type = config.is_object() ? config.find("model_type") : config.end();  // files leave out what is usual
-  return type != config.end() && *type == "vit";
+  return type != config.end() && (*type == "vit" || *type == "fovea_vit");
 }
 
 ImageEncoder ImageEncoder::load(const std::filesystem::path& folder) {

@@ -47,9 +47,10 @@ nlohmann::json ModelRecipe::image_config(const std::vector<std::string>&) const 
 std::vector<TensorName> own_names(const ModelImpl& model) {
   std::set<const void*> seen;
   std::vector<TensorName> out;
-  for (const auto& item : model.named_parameters())
-    if (seen.insert(item.value().unsafeGetTensorImpl()).second)
-      out.push_back({.stored = item.key(), .ours = {item.key()}});
+  for (const auto& list : {model.named_parameters(), model.named_buffers()})
+    for (const auto& item : list)
+      if (seen.insert(item.value().unsafeGetTensorImpl()).second)
+        out.push_back({.stored = item.key(), .ours = {item.key()}});
   return out;
 }
 

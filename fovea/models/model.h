@@ -27,14 +27,14 @@ struct LossSum {
 // One stored tensor and the parameters it holds; both directions of the checkpoint go through it.
 struct TensorName {
   std::string stored;                // name in model.safetensors
-  std::vector<std::string> ours;     // parameter paths: one, or several that `stored` holds side by side
+  std::vector<std::string> ours;     // paths of parameters or buffers: one, or several that `stored` holds side by side
   std::vector<std::string> aliases;  // other stored names of the same (tied) tensor; read, not written
   bool transposed = false;           // stored [in, out] (GPT-2's Conv1D), ours [out, in]
   bool optional = false;             // a file may lack it: see ModelImpl::leave_out
 };
 
 class ModelImpl;
-// Every parameter under its own path, a shared one under its first: for models whose folder is ours alone.
+// Every parameter and buffer under its own path, a shared one under its first: for models whose folder is ours alone.
 std::vector<TensorName> own_names(const ModelImpl& model);
 
 class ModelImpl : public torch::nn::Module {

@@ -74,9 +74,10 @@ std::vector<int64_t> stored_shape(const TensorName& name, const std::vector<Tens
   return shape;
 }
 
-std::map<std::string, Tensor> parameters_by_name(const ModelImpl& model) {
+std::map<std::string, Tensor> tensors_by_name(const ModelImpl& model) {
   std::map<std::string, Tensor> out;
-  for (const auto& item : model.named_parameters()) out.emplace(item.key(), item.value());
+  for (const auto& list : {model.named_parameters(), model.named_buffers()})
+    for (const auto& item : list) out.emplace(item.key(), item.value());
   return out;
 }
 
@@ -109,7 +110,7 @@ std::string LoadReport::text() const {
 LoadReport load_weights(ModelImpl& model, const SafetensorsFolder& file) {
   const at::NoGradGuard no_gradient;
   const NameFinder finder(file, model.outer_prefix());
-  const auto parameters = parameters_by_name(model);
+  const auto parameters = tensors_by_name(model);
   LoadReport report;
   std::set<std::string> used;
   std::vector<std::string> absent;
@@ -181,7 +182,7 @@ GenerativeModel load_generative_model(const std::filesystem::path& folder) {
 
 NamedTensors stored_tensors(const ModelImpl& model, const std::function<Tensor(const Tensor&)>& of) {
   const at::NoGradGuard no_gradient;
-  const auto parameters = parameters_by_name(model);
+  const auto parameters = tensors_by_name(model);
   NamedTensors out;
   for (const TensorName& name : model.tensor_names()) {
     std::vector<Tensor> parts;

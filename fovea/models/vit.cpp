@@ -208,7 +208,8 @@ nlohmann::json VitImpl::config() const {
   const auto size = [](const std::array<int64_t, 2>& s) {
     return s[0] == s[1] ? nlohmann::json(s[0]) : nlohmann::json(s);
   };
-  nlohmann::json out{{"model_type", "vit"},
+  // Another name where the positions are none that transformers' ViT has: it would read the folder and leave them out.
+  nlohmann::json out{{"model_type", c.position == "learned" ? "vit" : "fovea_vit"},
                      {"architectures", {c.head == "classifier" ? "ViTForImageClassification" : "ViTModel"}},
                      {"image_size", size(embedding_->options().image)},
                      {"patch_size", size(embedding_->options().patch)},
@@ -276,11 +277,13 @@ void VitImpl::leave_out(const std::vector<std::string>&) {
 std::vector<std::string> VitImpl::harmless_names() const { return {"*embeddings.mask_token"}; }
 
 void register_models_vit(ModelsRegistry& registry) {
-  registry.add("vit", {.from_config = [](const nlohmann::json& config) -> Model {
-                         return std::make_shared<VitImpl>(VitImpl::read_config(config));
-                       },
-                       .architectures = {"ViTModel", "ViTForImageClassification"},
-                       .recipe = [] { return std::make_unique<VitRecipe>(); }});
+  ModelEntry entry{.from_config = [](const nlohmann::json& config) -> Model {
+                     return std::make_shared<VitImpl>(VitImpl::read_config(config));
+                   },
+                   .recipe = [] { return std::make_unique<VitRecipe>(); }};
+  registry.add("fovea_vit", entry);
+  entry.architectures = {"ViTModel", "ViTForImageClassification"};
+  registry.add("vit", entry);
 }
 
 }  // namespace fovea

@@ -96,6 +96,7 @@ TEST(VitModel, PositionsByRowAndColumn) {
     Vit model(config);
     model->eval();
     EXPECT_EQ(make_model(model->config())->config(), model->config());
+    EXPECT_EQ(model->config()["model_type"], "fovea_vit");
     EXPECT_FALSE(model->named_parameters().contains("embedding.positions")) << position;
     EXPECT_EQ(model->max_positions(), 13);
     const auto image = at::randn({1, 2, 8, 6});

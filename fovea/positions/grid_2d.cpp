@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 
-#include "fovea/ops/rotary.h"
 #include "fovea/positions/registry.h"
 
 namespace fovea {
@@ -71,8 +70,7 @@ Tensor Sinusoidal2dPositionImpl::embed(const Tensor& x, const Positions& positio
   return (x + waves.to(table_type(x.options()))).to(x.scalar_type());
 }
 
-Rope2dPositionImpl::Rope2dPositionImpl(const PositionOptions& options)
-    : PositionImpl("rope_2d", options), interleaved_(is_interleaved(options.layout, "halves")) {
+Rope2dPositionImpl::Rope2dPositionImpl(const PositionOptions& options) : RotaryPositionImpl("rope_2d", options) {
   check_cells("rope_2d", "head_width", options.head_width, options.grid);
   frequencies_ = rope_frequencies(options.head_width / 2, options.base);
 }
@@ -91,16 +89,6 @@ std::vector<Tensor> Rope2dPositionImpl::tables(const Positions& positions, int64
     if (table.dim() == 3) table = table.unsqueeze(1);  // [B, 1, T, D]
   }
   return out;
-}
-
-std::pair<Tensor, Tensor> Rope2dPositionImpl::rotate(const Tensor& query, const Tensor& key,
-                                                     const std::vector<Tensor>& tables) const {
-  FOVEA_ASSERT(tables.size() == 2, "tables are from another encoding");
-  FOVEA_CHECK(query.size(-1) == options_.head_width && key.size(-1) == options_.head_width, "query has width ",
-              query.size(-1), ", key ", key.size(-1), "; the rotary encoding was made for ", options_.head_width);
-  FOVEA_CHECK(query.size(2) == key.size(2), "query has ", query.size(2), " tokens, key ", key.size(2),
-              "; both turn by the same tables");
-  return rotary(query, key, {tables[0], tables[1], interleaved_});
 }
 
 void register_positions_grid_2d(PositionsRegistry& registry) {

@@ -4,9 +4,8 @@
 //   sinusoidal_2d   added to the embeddings (Vaswani et al. 2017, section 3.5, per axis; He et al. 2022, "Masked
 //                   Autoencoders", appendix): channels 0 … C/2 − 1 say the row, the others the column
 //   rope_2d         query and key turn (Su et al. 2021, per axis; Heo et al. 2024, "Rotary Position Embedding for
-//   Vision
-//                   Transformer", section 3.2): of a head's pairs the first half turns by the row, the second by the
-//                   column
+//                   Vision Transformer", section 3.2): of a head's pairs the first half turns by the row, the second by
+//                   the column
 //
 // Class tokens (CellGrid::before) have no place: nothing is added to them, they do not turn. With the option `grid`
 // {rows, columns}, cells of an image with another number of them are laid on that grid, centres on centres: cell r of R
@@ -14,7 +13,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "fovea/positions/angles.h"
+#include "fovea/positions/rope.h"
 
 namespace fovea {
 
@@ -29,19 +28,15 @@ class Sinusoidal2dPositionImpl final : public PositionImpl {
   bool interleaved_;
 };
 
-class Rope2dPositionImpl final : public PositionImpl {
+class Rope2dPositionImpl final : public RotaryPositionImpl {
  public:
   // Reads head_width (a multiple of 4), base, grid, max_positions and layout as RopePositionImpl.
   explicit Rope2dPositionImpl(const PositionOptions& options);
-  using PositionImpl::rotate;
-  std::pair<Tensor, Tensor> rotate(const Tensor& query, const Tensor& key,
-                                   const std::vector<Tensor>& tables) const override;
   // {cos, ±sin}, [T, D] or [B, 1, T, D], as RopePositionImpl's.
   std::vector<Tensor> tables(const Positions& positions, int64_t T, const at::TensorOptions& like) const override;
 
  private:
   Tensor frequencies_;  // f64 [D/4]
-  bool interleaved_;
 };
 
 // f64 [T, 2] (ids of rows of their own: [B, T, 2]): row and column of each token behind the class tokens, laid on

@@ -4,6 +4,8 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/stack.h>
 
+#include <utility>
+
 #include "fovea/ops/rotary.h"
 #include "fovea/positions/registry.h"
 
@@ -55,9 +57,21 @@ Tensor regroup(const Tensor& rows, int64_t heads, int64_t width, at::IntArrayRef
 
 }  // namespace
 
+RotaryPositionImpl::RotaryPositionImpl(std::string name, const PositionOptions& options)
+    : PositionImpl(std::move(name), options), interleaved_(is_interleaved(options.layout, "halves")) {}
+
+std::pair<Tensor, Tensor> RotaryPositionImpl::rotate(const Tensor& query, const Tensor& key,
+                                                     const std::vector<Tensor>& tables) const {
+  FOVEA_ASSERT(tables.size() == 2, "tables are from another encoding");
+  FOVEA_CHECK(query.size(-1) == options_.head_width && key.size(-1) == options_.head_width, "query has width ",
+              query.size(-1), ", key ", key.size(-1), "; the rotary encoding was made for ", options_.head_width);
+  FOVEA_CHECK(query.size(2) == key.size(2), "query has ", query.size(2), " tokens, key ", key.size(2),
+              "; both turn by the same tables");
+  return rotary(query, key, {tables[0], tables[1], interleaved_});
+}
+
 RopePositionImpl::RopePositionImpl(const PositionOptions& options)
-    : PositionImpl("rope", options),
-      interleaved_(is_interleaved(options.layout, "halves")),
+    : RotaryPositionImpl("rope", options),
       rotary_width_(checked_width(options)),
       angles_(make_angles(options, interleaved_, rotary_width_)) {}
 
@@ -75,16 +89,6 @@ std::vector<Tensor> RopePositionImpl::tables(const Positions& positions, int64_t
     if (table.dim() == 3) table = table.unsqueeze(1);  // [B, 1, T, R]
   }
   return out;
-}
-
-std::pair<Tensor, Tensor> RopePositionImpl::rotate(const Tensor& query, const Tensor& key,
-                                                   const std::vector<Tensor>& tables) const {
-  FOVEA_ASSERT(tables.size() == 2, "tables are from another encoding");
-  FOVEA_CHECK(query.size(-1) == options_.head_width && key.size(-1) == options_.head_width, "query has width ",
-              query.size(-1), ", key ", key.size(-1), "; the rotary encoding was made for ", options_.head_width);
-  FOVEA_CHECK(query.size(2) == key.size(2), "query has ", query.size(2), " tokens, key ", key.size(2),
-              "; both turn by the same tables");
-  return rotary(query, key, {tables[0], tables[1], interleaved_});
 }
 
 Tensor rope::interleaved_to_halves(const Tensor& rows, int64_t heads, int64_t rotary_width) {

@@ -13,20 +13,29 @@
 
 namespace fovea {
 
-class RopePositionImpl final : public PositionImpl {
+// Encodings whose tables are {cos, ±sin}, by which query and key turn.
+class RotaryPositionImpl : public PositionImpl {
  public:
-  // Reads head_width, rotary_width (even; the first channels of each head), base, scaling, layout, max_positions.
-  explicit RopePositionImpl(const PositionOptions& options);
   using PositionImpl::rotate;
   // Computed in f32 (f64 for f64) and rounded to the type of query and key at the end.
   std::pair<Tensor, Tensor> rotate(const Tensor& query, const Tensor& key,
                                    const std::vector<Tensor>& tables) const override;
+
+ protected:
+  // Reads head_width and layout.
+  RotaryPositionImpl(std::string name, const PositionOptions& options);
+  bool interleaved_;
+};
+
+class RopePositionImpl final : public RotaryPositionImpl {
+ public:
+  // Reads head_width, rotary_width (even; the first channels of each head), base, scaling, layout, max_positions.
+  explicit RopePositionImpl(const PositionOptions& options);
   // With dynamic scaling the pass's largest position tells how long the text is.
   // {cos, ±sin}, [T, R] or [B, 1, T, R], for each channel as it stands in the layout.
   std::vector<Tensor> tables(const Positions& positions, int64_t T, const at::TensorOptions& like) const override;
 
  private:
-  bool interleaved_;
   int64_t rotary_width_;
   Angles angles_;
 };

@@ -97,7 +97,12 @@ class WordCounts : public text::PieceSink {
 class IsolatedWords : public text::PieceSink {
  public:
   IsolatedWords(const std::string& pattern, WordCounts& counts) : counts_(counts) {
-    if (!pattern.empty()) pattern_ = text::Pattern::parse(pattern, "train_bpe: isolate");
+    if (pattern.empty()) return;
+    try {
+      pattern_ = text::Pattern::parse(pattern, "train_bpe: isolate");
+    } catch (const Error& error) {  // an option here, elsewhere a file's content
+      throw Error(ErrorKind::kConfig, error.what());
+    }
   }
   void add(std::string_view text) {
     const auto find = [this](std::string_view in, size_t from) -> text::Piece::Range {

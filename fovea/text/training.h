@@ -34,7 +34,7 @@ struct BpeTrainingOptions {
 // Byte-level byte-pair encoding as GPT-2 has it: words by its splitting pattern, every byte in the alphabet; the most
 // frequent pair merges next, among equals the one with the smallest ids. Texts are cut apart from each other. Merges
 // and ids are those of the package's BpeTrainer with the initial alphabet of its ByteLevel and the same options. Errors
-// as above; Error(kConfig) also for a vocab_size that the special tokens and bytes exceed.
+// as above; Error(kConfig) also for a vocab_size that the special tokens and bytes exceed, and for `isolate`.
 Tokenizer train_bpe(const std::vector<std::string_view>& texts, const BpeTrainingOptions& options = {});
 
 struct WordTrainingOptions {

@@ -3,7 +3,6 @@
 #include "fovea/data/labelled_images.h"
 #include "fovea/io/files.h"
 #include "fovea/io/images.h"
-#include "fovea/io/toml.h"
 #include "fovea/loss/evaluate.h"
 #include "fovea/models/image_encoder.h"
 #include "fovea/train/parts.h"
@@ -12,8 +11,13 @@
 namespace fovea {
 namespace {
 
-class ImageParts : public toy::Folder {
+class ImageParts : public toy::Recipe {
  protected:
+  ImageParts()
+      : Recipe(
+            "[data]\nkind=\"images\"\n"
+            "[model]\ntype=\"vit\"\nimage_size=[8]\npatch_size=[4]\nchannels=1\nwidth=16\nlayers=1\nheads=2\n"
+            "[optim]\nlearning_rate=0.01\nbatch_size=8\n[train]\nsteps=60\nvalidate_every=30\n") {}
   // Bright above ("sky") or below ("snow"), with noise; uint8 [1, size, size].
   static at::Tensor picture(int64_t number, bool below, uint64_t seed, int64_t size = 8) {
     at::Tensor out = at::empty({1, size, size}, at::kByte);
@@ -32,22 +36,6 @@ class ImageParts : public toy::Folder {
     }
     return (folder_ / name).native();
   }
-  TrainOptions options(const std::vector<std::string>& settings) {
-    TomlConfig toml = TomlConfig::parse(
-        "[data]\nkind=\"images\"\n[model]\ntype=\"vit\"\nimage_size=[8]\npatch_size=[4]\nchannels=1\nwidth=16\nlayers="
-        "1\n"
-        "heads=2\n[optim]\nlearning_rate=0.01\nbatch_size=8\n[train]\nsteps=60\nvalidate_every=30\n",
-        "recipe");
-    toml.override_with("train.out=\"" + (folder_ / "run").string() + "\"");
-    for (const auto& setting : settings) toml.override_with(setting);
-    TrainOptions out;
-    toml.fill(out);
-    out.check();
-    return out;
-  }
-  void expect_error(const std::vector<std::string>& settings, ErrorKind kind, const std::string& part) {
-    toy::expect_error([&] { load_train_parts(options(settings)); }, kind, part);
-  }
   static std::string idx_bytes(const std::vector<int64_t>& shape, const std::string& data) {
     std::string out{0, 0, 8, char(shape.size())};
     for (const int64_t size : shape)
@@ -60,8 +48,8 @@ TEST_F(ImageParts, AClassifierLearnsAndIsMeasured) {
   const auto o = options({"data.train=" + pictures("train", 64), "data.validation=" + pictures("test", 20, 500),
                           "data.flip=0.5", "data.shift=1"});
   Trainer(load_train_parts(o), o).run();
-  const ImageEncoder encoder = ImageEncoder::load(folder_ / "run" / "best");
-  EXPECT_TRUE(ImageEncoder::fits(folder_ / "run" / "best"));
+  const ImageEncoder encoder = ImageEncoder::load(best_);
+  EXPECT_TRUE(ImageEncoder::fits(best_));
   EXPECT_EQ(encoder.model->labels(), (std::vector<std::string>{"sky", "snow"}));
   EXPECT_EQ(encoder.prepare.options().height, 8);
 
@@ -79,25 +67,9 @@ TEST_F(ImageParts, AClassifierLearnsAndIsMeasured) {
 }
 
 TEST_F(ImageParts, AResumedRunEqualsOneThatNeverStopped) {
-  struct Stopper : TrainObserver {
-    std::atomic<bool> flag = false;
-    void stepped(const StepReport& report) override { flag = report.step == 17; }
-  } stopper;
-  const std::string data = "data.train=" + pictures("train", 40);
-  const auto run = [&](const std::string& name, bool stop) {
-    TrainOptions o = options({data, "data.validation_fraction=0.2", "data.flip=0.5", "data.shift=2", "data.erase=0.3",
-                              "model.dropout=0.1", "train.steps=30"});
-    o.train.out = (folder_ / name).string();
-    Trainer trainer(load_train_parts(o), o);
-    if (stop) trainer.observe(&stopper), trainer.stop_on(&stopper.flag);
-    trainer.run();
-  };
-  run("whole", false);
-  run("parts", true);
-  stopper.flag = false;
-  run("parts", false);
-  EXPECT_EQ(read_file(folder_ / "whole" / "last" / "model.safetensors"),
-            read_file(folder_ / "parts" / "last" / "model.safetensors"));
+  expect_exact_resume({"data.train=" + pictures("train", 40), "data.validation_fraction=0.2", "data.flip=0.5",
+                       "data.shift=2", "data.erase=0.3", "model.dropout=0.1", "train.steps=30"},
+                      17);
   EXPECT_TRUE(path_exists(folder_ / "parts" / "last" / "preprocessor_config.json"));
 }
 
@@ -133,8 +105,8 @@ TEST_F(ImageParts, AFoldersEncoderGetsANewHead) {
   const std::string train = "data.train=" + pictures("train", 40);
   const auto first = options({train});
   Trainer(load_train_parts(first), first).run();
-  const std::string init = "train.init=" + (folder_ / "run" / "best").string();
-  const auto before = ImageEncoder::load(folder_ / "run" / "best").model->named_parameters();
+  const std::string init = "train.init=" + (best_).string();
+  const auto before = ImageEncoder::load(best_).model->named_parameters();
   const auto kept = load_train_parts(options({train, init, "train.out=x"})).model->named_parameters();
   EXPECT_TRUE(at::equal(kept["classifier.output.weight"], before["classifier.output.weight"]));
   for (const char* name : {"other/sky/1.png", "other/sea/1.png", "other/sun/1.png"}) {

@@ -32,20 +32,11 @@ std::shared_ptr<TokenWindows> streams(int64_t size, uint64_t seed, int64_t conte
 class Memory : public toy::Folder {
  protected:
   TrainResult go(const std::string& name, int64_t stop_after = -1) {
-    struct Stopper : TrainObserver {
-      void stepped(const StepReport&) override { flag = --left == 0; }
-      int64_t left = -1;
-      std::atomic<bool> flag = false;
-    } stopper;
-    stopper.left = stop_after;
     TrainParts parts;
     parts.model = remembering(12);
     parts.train = streams(500, 1, 8, 4);  // an epoch is 16 steps
     parts.validation = streams(90, 2, 8, 3);
-    Trainer trainer(parts, toy::options(folder_ / name));
-    trainer.observe(&stopper);
-    trainer.stop_on(&stopper.flag);
-    return trainer.run();
+    return toy::train(parts, toy::options(folder_ / name), stop_after);
   }
 };
 

@@ -5,8 +5,6 @@
 #include <cmath>
 
 #include "fovea/base/utf8.h"
-#include "fovea/io/files.h"
-#include "fovea/io/toml.h"
 #include "fovea/loss/evaluate.h"
 #include "fovea/models/pretrained.h"
 #include "fovea/train/journal.h"
@@ -15,14 +13,13 @@
 namespace fovea {
 namespace {
 
-namespace fs = std::filesystem;
-
-class Parts : public toy::Folder {
+class Parts : public toy::Recipe {
  protected:
-  std::string file(const std::string& name, const std::string& bytes) {
-    write_file(folder_ / name, bytes);
-    return (folder_ / name).string();
-  }
+  Parts()
+      : Recipe(
+            "[model]\ntype=\"gpt2\"\nwidth=16\nlayers=1\nheads=2\npositions=24\ndropout=0.1\n"
+            "[optim]\nlearning_rate=0.01\nbatch_size=4\n[train]\nsteps=12\nvalidate_every=6\n"
+            "validate_batch_size=4\n") {}
   // A text of `lines` lines with a few different letters.
   static std::string text(int64_t lines) {
     const char* words[] = {"light", "and", "the", "earth", "was", "dark", "ness"};
@@ -34,22 +31,6 @@ class Parts : public toy::Folder {
     }
     return out;
   }
-  TrainOptions options(const std::vector<std::string>& settings) {
-    TomlConfig toml = TomlConfig::parse(
-        "[model]\ntype=\"gpt2\"\nwidth=16\nlayers=1\nheads=2\npositions=24\ndropout=0.1\n"
-        "[optim]\nlearning_rate=0.01\nbatch_size=4\n[train]\nsteps=12\nvalidate_every=6\nvalidate_batch_size=4\n",
-        "recipe");
-    for (const auto& setting : settings) toml.override_with(setting);
-    toml.override_with("train.out=\"" + (folder_ / "run").string() + "\"");
-    TrainOptions out;
-    toml.fill(out);
-    out.check();
-    return out;
-  }
-  void expect_error(const std::vector<std::string>& settings, ErrorKind kind, const std::string& part) {
-    toy::expect_error([&] { load_train_parts(options(settings)); }, kind, part);
-  }
-  fs::path best_ = folder_ / "run" / "best";
 };
 
 TEST_F(Parts, CharactersOfAText) {
@@ -82,25 +63,8 @@ TEST_F(Parts, TheSameRecipeGivesTheSameModel) {
 }
 
 TEST_F(Parts, AResumedModelEqualsOneThatNeverStopped) {
-  struct Stopper : TrainObserver {
-    std::atomic<bool> flag = false;
-    void stepped(const StepReport& report) override { flag = report.step == 5; }
-  } stopper;
   at::set_num_threads(2);
-  const std::string data = "data.train=" + file("a.txt", text(60));
-  const auto run = [&](const char* name, bool stop) {
-    TrainOptions o = options({data, "data.validation_fraction=0.2"});
-    o.train.out = (folder_ / name).string();
-    Trainer trainer(load_train_parts(o), o);
-    if (stop) trainer.observe(&stopper), trainer.stop_on(&stopper.flag);
-    trainer.run();
-  };
-  run("whole", false);
-  run("parts", true);
-  stopper.flag = false;
-  run("parts", false);
-  EXPECT_EQ(read_file(folder_ / "whole" / "last" / "model.safetensors"),
-            read_file(folder_ / "parts" / "last" / "model.safetensors"));
+  expect_exact_resume({"data.train=" + file("a.txt", text(60)), "data.validation_fraction=0.2"}, 5);
 }
 
 TEST_F(Parts, BytePairsAndPackedLines) {

@@ -3,7 +3,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fovea/data/labels.h"
 #include "fovea/io/files.h"
-#include "fovea/io/toml.h"
 #include "fovea/loss/classification.h"
 #include "fovea/loss/evaluate.h"
 #include "fovea/models/pretrained.h"
@@ -14,12 +13,13 @@
 namespace fovea {
 namespace {
 
-class Readers : public toy::Folder {
+class Readers : public toy::Recipe {
  protected:
-  std::string file(const std::string& name, const std::string& bytes) {
-    write_file(folder_ / name, bytes);
-    return (folder_ / name).string();
-  }
+  Readers()
+      : Recipe(
+            "[data]\nkind=\"labels\"\n[tokenizer]\ntype=\"words\"\n"
+            "[model]\ntype=\"bert\"\nwidth=16\nlayers=1\nheads=2\npositions=24\ninitializer_range=0.1\n"
+            "[optim]\nlearning_rate=0.01\nbatch_size=8\n[train]\nsteps=80\nvalidate_every=40\n") {}
   // "good" where a sunny word is among others, else "bad".
   static std::string labelled(int64_t lines, uint64_t seed = 1, bool last = false) {
     const char* words[] = {"the", "a", "day", "was", "it", "and", "rain", "fog", "sun", "joy"};
@@ -38,25 +38,9 @@ class Readers : public toy::Folder {
     }
     return out;
   }
-  TrainOptions options(const std::vector<std::string>& settings) {
-    TomlConfig toml = TomlConfig::parse(
-        "[data]\nkind=\"labels\"\n[tokenizer]\ntype=\"words\"\n"
-        "[model]\ntype=\"bert\"\nwidth=16\nlayers=1\nheads=2\npositions=24\ninitializer_range=0.1\n"
-        "[optim]\nlearning_rate=0.01\nbatch_size=8\n[train]\nsteps=80\nvalidate_every=40\n",
-        "recipe");
-    for (const auto& setting : settings) toml.override_with(setting);
-    toml.override_with("train.out=\"" + (folder_ / "run").string() + "\"");
-    TrainOptions out;
-    toml.fill(out);
-    out.check();
-    return out;
-  }
-  void expect_error(const std::vector<std::string>& settings, ErrorKind kind, const std::string& part) {
-    toy::expect_error([&] { load_train_parts(options(settings)); }, kind, part);
-  }
   TextEncoder trained(const TrainOptions& o) {
     Trainer(load_train_parts(o), o).run();
-    return TextEncoder::load(folder_ / "run" / "best");
+    return TextEncoder::load(best_);
   }
   std::string train_file() { return "data.train=" + file("train.tsv", labelled(200)); }
   std::string test_file() { return "data.validation=" + file("test.tsv", labelled(60, 5)); }
@@ -142,7 +126,7 @@ TEST_F(Readers, MaskedWordsThenClasses) {
   EXPECT_GT(predict(*words.model, *measured.data)->accuracy(), 0.6);
 
   const auto path = (folder_ / "words").string();
-  std::filesystem::copy(folder_ / "run" / "best", path, std::filesystem::copy_options::recursive);
+  std::filesystem::copy(best_, path, std::filesystem::copy_options::recursive);
   const auto second = options({train_file(), "train.init=" + path, "train.existing=replace"});
   const TrainParts parts = load_train_parts(second);
   const auto a = words.model->named_parameters(), b = parts.model->named_parameters();
@@ -155,7 +139,7 @@ TEST_F(Readers, MaskedWordsThenClasses) {
   EXPECT_EQ(classes.model->head(), "classifier");
 
   // Going on with the same classes keeps the head; with others it begins anew.
-  std::filesystem::copy(folder_ / "run" / "best", folder_ / "classes", std::filesystem::copy_options::recursive);
+  std::filesystem::copy(best_, folder_ / "classes", std::filesystem::copy_options::recursive);
   const std::string init = "train.init=" + (folder_ / "classes").string();
   const auto kept = load_train_parts(options({train_file(), init})).model->named_parameters();
   EXPECT_TRUE(
@@ -166,28 +150,10 @@ TEST_F(Readers, MaskedWordsThenClasses) {
 }
 
 TEST_F(Readers, AResumedRunEqualsOneThatNeverStopped) {
-  struct Stopper : TrainObserver {
-    std::atomic<bool> flag = false;
-    void stepped(const StepReport& report) override { flag = report.step == 17; }
-  };
-  for (const std::string kind : {"labels", "masked"}) {
-    Stopper stopper;
-    const std::string data = "data.train=" + file("data-" + kind, labelled(100));
-    const auto run = [&](const std::string& name, bool stop) {
-      TrainOptions o = options({data, "data.kind=" + kind, "data.validation_fraction=0.2", "train.steps=40"});
-      o.train.out = (folder_ / (kind + name)).string();
-      Trainer trainer(load_train_parts(o), o);
-      if (stop) trainer.observe(&stopper), trainer.stop_on(&stopper.flag);
-      trainer.run();
-    };
-    run("whole", false);
-    run("parts", true);
-    stopper.flag = false;
-    run("parts", false);
-    EXPECT_EQ(read_file(folder_ / (kind + "whole") / "last" / "model.safetensors"),
-              read_file(folder_ / (kind + "parts") / "last" / "model.safetensors"))
-        << kind;
-  }
+  for (const std::string kind : {"labels", "masked"})
+    expect_exact_resume({"data.train=" + file("data-" + kind, labelled(100)), "data.kind=" + kind,
+                         "data.validation_fraction=0.2", "train.steps=40"},
+                        17, kind);
 }
 
 TEST_F(Readers, BadInput) {

@@ -38,26 +38,13 @@ std::vector<std::string> record(const fs::path& run) {
 
 bool same_file(const fs::path& a, const fs::path& b) { return read_file(a) == read_file(b); }
 
-// Sets a flag after some steps, as a signal handler would.
-struct Stopper : TrainObserver {
-  explicit Stopper(int64_t steps) : left(steps) {}
-  void stepped(const StepReport&) override { flag = --left == 0; }
-  int64_t left;
-  std::atomic<bool> flag = false;
-};
-
 class Resume : public toy::Folder {
  protected:
   // One part of a run, as a new process would do it.
   TrainResult go(const fs::path& run, int64_t stop_after = -1) {
     TrainOptions options = options_;
     options.train.out = run.string();
-    auto parts = toy::parts();
-    Trainer trainer(parts, options);
-    Stopper stopper(stop_after);
-    trainer.observe(&stopper);
-    trainer.stop_on(&stopper.flag);
-    return trainer.run();
+    return toy::train(toy::parts(), options, stop_after);
   }
   void expect_same_run(const fs::path& a, const fs::path& b) {
     EXPECT_EQ(record(a), record(b));

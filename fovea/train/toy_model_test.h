@@ -7,17 +7,22 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fovea/base/error.h"
 #include "fovea/data/random.h"
 #include "fovea/data/windows.h"
+#include "fovea/io/files.h"
+#include "fovea/io/toml.h"
 #include "fovea/models/model.h"
 #include "fovea/ops/cross_entropy.h"
+#include "fovea/train/parts.h"
 #include "fovea/train/trainer.h"
 
 namespace fovea::toy {
@@ -134,5 +139,63 @@ void expect_error(Call call, ErrorKind kind, const std::string& part) {
     EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
   }
 }
+
+// Sets a flag after some steps, as a signal handler would.
+struct Stopper : TrainObserver {
+  explicit Stopper(int64_t steps) : left(steps) {}
+  void stepped(const StepReport&) override { flag = --left == 0; }
+  int64_t left;
+  std::atomic<bool> flag = false;
+};
+
+// Trains in `out`, as a new process would: until the end, or stopped after some steps.
+inline TrainResult train(const TrainParts& parts, const TrainOptions& options, int64_t stop_after = -1) {
+  Trainer trainer(parts, options);
+  Stopper stopper(stop_after);
+  trainer.observe(&stopper);
+  trainer.stop_on(&stopper.flag);
+  return trainer.run();
+}
+
+// What a recipe and files in the test's folder come to.
+class Recipe : public Folder {
+ protected:
+  explicit Recipe(std::string recipe) : recipe_(std::move(recipe)) {}
+  std::string file(const std::string& name, const std::string& bytes) {
+    write_file(folder_ / name, bytes);
+    return (folder_ / name).native();
+  }
+  // `settings` as on the command line; `train.out` is the folder's "run" unless they say otherwise.
+  TrainOptions options(const std::vector<std::string>& settings) {
+    TomlConfig toml = TomlConfig::parse(recipe_, "recipe");
+    toml.override_with("train.out=\"" + (folder_ / "run").native() + "\"");
+    for (const auto& setting : settings) toml.override_with(setting);
+    TrainOptions out;
+    toml.fill(out);
+    out.check();
+    return out;
+  }
+  void expect_error(const std::vector<std::string>& settings, ErrorKind kind, const std::string& part) {
+    toy::expect_error([&] { load_train_parts(options(settings)); }, kind, part);
+  }
+  // A run that is stopped and goes on ends with the model of one that never stopped.
+  void expect_exact_resume(const std::vector<std::string>& settings, int64_t stop_after, const std::string& kind = "") {
+    const auto run = [&](const char* name, int64_t steps) {
+      TrainOptions o = options(settings);
+      o.train.out = (folder_ / (kind + name)).native();
+      return train(load_train_parts(o), o, steps).end;
+    };
+    run("whole", -1);
+    EXPECT_EQ(run("parts", stop_after), TrainEnd::kInterrupted);
+    EXPECT_EQ(run("parts", -1), TrainEnd::kFinished);
+    EXPECT_EQ(read_file(folder_ / (kind + "whole") / "last" / "model.safetensors"),
+              read_file(folder_ / (kind + "parts") / "last" / "model.safetensors"))
+        << kind;
+  }
+  std::filesystem::path best_ = folder_ / "run" / "best";
+
+ private:
+  std::string recipe_;
+};
 
 }  // namespace fovea::toy

@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <random>
 #include <set>
 
@@ -226,6 +227,11 @@ int64_t number_in(const char* variable, int64_t otherwise) {
   return text == nullptr ? otherwise : std::atoll(text);
 }
 
+std::map<std::string, Target (*)()>& targets() {
+  static std::map<std::string, Target (*)()> all;
+  return all;
+}
+
 int run(const Target& target) {
   using Clock = std::chrono::steady_clock;
   using Seconds = std::chrono::duration<double>;
@@ -258,6 +264,8 @@ int run(const Target& target) {
 
 }  // namespace
 
+Registered::Registered(const char* name, Target (*make)()) { targets().emplace(name, make); }
+
 std::filesystem::path scratch(const std::string& name) {
   // In memory where that can be: a disk costs more than the readers. Never committed, so removed.
   static const std::filesystem::path memory = "/dev/shm", disk = std::filesystem::temp_directory_path();
@@ -277,11 +285,16 @@ void expect(bool kept, const std::string& message) {
 
 int main(int count, char** arguments) {
   using namespace fovea::fuzz;
-  const Target target = make_target();
-  failed_path = std::string(arguments[0]) + ".failed";
+  const auto found = targets().find(count > 1 ? arguments[1] : "");
+  if (found == targets().end()) {
+    for (const auto& [name, make] : targets()) std::printf("%s\n", name.c_str());
+    return count > 1 ? 2 : 0;
+  }
+  const Target target = found->second();
+  failed_path = std::string(arguments[0]) + "." + found->first + ".failed";
   watch();
-  if (count == 1) return run(target);
-  input = fovea::read_file(arguments[1], "input");
+  if (count == 2) return run(target);
+  input = fovea::read_file(arguments[2], "input");
   failed_path = "/dev/null";
   const std::string answer = answer_of(target);
   std::printf("%s\n", answer.empty() ? "accepted" : answer.c_str());

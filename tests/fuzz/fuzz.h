@@ -1,9 +1,10 @@
-// A fuzz program is a reader, some valid inputs and this driver, which damages the inputs and watches the reader: it
-// may accept what it gets or throw fovea::Error. Another exception, an internal error, a crash, 10 s of work or a giant
-// allocation ends the program with exit code 1, and leaves the input in a file beside it.
+// A fuzz target is a reader and some valid inputs; the driver damages the inputs and watches the reader: it may accept
+// what it gets or throw fovea::Error. Another exception, an internal error, a crash, 10 s of work or a giant allocation
+// ends the program with exit code 1, and leaves the input in a file beside it.
 //
-//   build/release/fuzz/json                  FOVEA_FUZZ_SECONDS (3), FOVEA_FUZZ_SEED (1)
-//   build/release/fuzz/json json.failed      reads one input again
+//   build/release/tests/fuzz                         the targets' names
+//   build/release/tests/fuzz json                    FOVEA_FUZZ_SECONDS (3), FOVEA_FUZZ_SEED (1)
+//   build/release/tests/fuzz json fuzz.json.failed   reads one input again
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -21,8 +22,10 @@ struct Target {
   std::function<void(const std::string& input)> read;
 };
 
-// Defined by each program.
-Target make_target();
+// A file ends with `static const Registered json("json", json_target);`.
+struct Registered {
+  Registered(const char* name, Target (*make)());
+};
 
 // A file name in a folder that goes away with the process.
 std::filesystem::path scratch(const std::string& name);

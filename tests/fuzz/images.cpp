@@ -10,7 +10,7 @@
 
 namespace fovea::fuzz {
 
-Target make_target() {
+static Target images_target() {
   const auto path = scratch("image");
   const auto png = [&](int64_t channels, int64_t Y, int64_t X) {
     write_png(path, at::arange(channels * Y * X).mul(37).remainder(251).view({channels, Y, X}).to(at::kByte));
@@ -37,5 +37,7 @@ Target make_target() {
             }
           }};
 }
+
+static const Registered images("images", images_target);
 
 }  // namespace fovea::fuzz

@@ -8,7 +8,7 @@
 
 namespace fovea::fuzz {
 
-Target make_target() {
+static Target json_target() {
   return {.corpus = {R"({"model_type": "gpt2", "n_embd": 64, "eps": 1e-5, "tied": true, "names": ["a", "\u00e9\n", ""],
                "none": null})",
                      R"([[[[{"a": [{"b": [-1, 0.5, 12345678901234567890, "\ud83d\ude00"]}]}]]]])", "\"text\"", " -0 ",
@@ -20,5 +20,7 @@ Target make_target() {
               expect(parse_json(dump_json(value, indent), "again") == value, "another value when read again");
           }};
 }
+
+static const Registered json("json", json_target);
 
 }  // namespace fovea::fuzz

@@ -53,7 +53,7 @@ void keep_small(nlohmann::json& value) {
 
 }  // namespace
 
-Target make_target() {
+static Target model_config_target() {
   return {.corpus = {kGpt2, kBare, kTransformer, kVit, kRoberta, kDistilBert, kLongformer, kBigBird},
           .words = {"\"n_embd\": ", "\"n_layer\": ", "\"width\": ", "\"heads\": ", "\"vocab_size\": ", "\"swiglu\"",
                     "false", "0.5", "\"ViTModel\"", "\"image_size\": ", "\"pad_token_id\": ", "\"BertForPreTraining\"",
@@ -89,5 +89,7 @@ Target make_target() {
                    "the model's own config.json makes another model");
           }};
 }
+
+static const Registered model_config("model_config", model_config_target);
 
 }  // namespace fovea::fuzz

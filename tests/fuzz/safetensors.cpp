@@ -9,7 +9,7 @@
 
 namespace fovea::fuzz {
 
-Target make_target() {
+static Target safetensors_target() {
   const auto path = scratch("model.safetensors");
   const auto bytes_of = [&](const NamedTensors& tensors, const Metadata& metadata) {
     write_safetensors(path, tensors, metadata);
@@ -29,5 +29,7 @@ Target make_target() {
         for (const auto& name : file.names()) file.tensor(name).clone();  // reads every byte
       }};
 }
+
+static const Registered safetensors("safetensors", safetensors_target);
 
 }  // namespace fovea::fuzz

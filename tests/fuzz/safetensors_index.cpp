@@ -8,7 +8,7 @@
 
 namespace fovea::fuzz {
 
-Target make_target() {
+static Target safetensors_index_target() {
   const auto folder = scratch("model"), index = folder / "model.safetensors.index.json";
   std::filesystem::create_directory(folder);
   write_safetensors_folder(folder, {{"a", at::ones({4})}, {"b", at::ones({4})}, {"c", at::ones({4})}},
@@ -22,5 +22,7 @@ Target make_target() {
             for (const auto& name : file.names()) file.tensor(name).clone();
           }};
 }
+
+static const Registered safetensors_index("safetensors_index", safetensors_index_target);
 
 }  // namespace fovea::fuzz

@@ -74,7 +74,7 @@ constexpr const char* kUnigram = R"({"added_tokens": [{"id": 1, "content": "</s>
 
 }  // namespace
 
-Target make_target() {
+static Target tokenizer_json_target() {
   const char* text = "In the beginning God created the heaven and the earth.";
   return {.corpus = {train_characters(text).to_json(),
                      train_bpe({text}, {.vocab_size = 280, .special_tokens = {"<|endoftext|>"}}).to_json(), kBert,
@@ -84,5 +84,7 @@ Target make_target() {
                     "<0x0A>", "\"Fixed\": "},
           .read = [](const std::string& input) { expect_consistent(Tokenizer::from_json(input)); }};
 }
+
+static const Registered tokenizer_json("tokenizer_json", tokenizer_json_target);
 
 }  // namespace fovea::fuzz

@@ -44,7 +44,7 @@ TrainOptions options_of(const TomlConfig& toml) {
 
 }  // namespace
 
-Target make_target() {
+static Target toml_target() {
   return {.corpus = {kRecipe, kDotted},
           .words = {"[a.b]", "[[a]]", "a.a.", "[[", "= {a = ", "\"\"\"", "'''", "inf", "nan", "0x",
                     "1979-05-27T07:32:00Z", "[model]", "gpt2", "transformer"},
@@ -63,5 +63,7 @@ Target make_target() {
             }
           }};
 }
+
+static const Registered toml("toml", toml_target);
 
 }  // namespace fovea::fuzz

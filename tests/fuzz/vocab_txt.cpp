@@ -4,7 +4,7 @@
 
 namespace fovea::fuzz {
 
-Target make_target() {
+static Target vocab_txt_target() {
   const auto folder = scratch("bert");
   std::filesystem::create_directory(folder);
   const std::string vocab =
@@ -22,5 +22,7 @@ Target make_target() {
         expect_consistent(Tokenizer::load(folder));
       }};
 }
+
+static const Registered vocab_txt("vocab_txt", vocab_txt_target);
 
 }  // namespace fovea::fuzz

@@ -48,3 +48,26 @@ def adamw_losses(model, batches, loss_of):
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
     return torch.tensor(losses)
+
+
+def same_gradients(theirs, ours):
+    """Those of a model of transformers and ours ("grad." and the name), every parameter that both have; theirs, by name."""
+    gradients = {k: p.grad for k, p in theirs.named_parameters(remove_duplicate=False) if p.grad is not None and "grad." + k in ours}
+    # Some are zero but for rounding: keys' biases, and whatever moves all scores of a softmax alike.
+    rounding = 1e-6 * max(g.abs().max() for g in gradients.values())
+    for parameter, wanted in gradients.items():
+        worst = (ours["grad." + parameter] - wanted).abs().max()
+        assert worst <= max(1e-4 * wanted.abs().max(), rounding), f"{parameter}: off by {worst}"
+    assert len(gradients) == sum(p.grad is not None for p in theirs.parameters())  # all but a bias that nothing uses
+    return gradients
+
+
+def same_attention(have, want, x, parameters, tolerance):
+    """Output and gradients of the verb "attention" and of a definition, whose own are in x.grad and the parameters'."""
+    assert_close(have["y"], want, tolerance, "y")
+    assert_close(have["grad.x"], x.grad, tolerance * 10, "x")
+    for name, value in parameters.items():
+        if value.grad.abs().max() < 1e-9:  # a single key, or a bias of all scores of a row: nothing but rounding
+            assert have["grad." + name].abs().max() < 1e-5, name
+            continue
+        assert_close(have["grad." + name], value.grad, tolerance * 10, name)

@@ -187,7 +187,7 @@ AttentionResult LinearVariantImpl::attend_cached_detailed(const Tensor& query, c
 }
 
 void register_variants_linear(VariantsRegistry& registry) {
-  registry.add("linear", {.make = [](auto&) { return std::make_shared<LinearVariantImpl>(); }});
+  registry.add("linear", {.make = [](auto&) { return std::make_shared<LinearVariantImpl>(); }, .scored = false});
 }
 
 }  // namespace fovea

@@ -118,7 +118,9 @@ AttentionResult LinformerVariantImpl::attend_cached_detailed(const Tensor& query
 }
 
 void register_variants_linformer(VariantsRegistry& registry) {
-  registry.add("linformer", {.make = [](auto& options) { return std::make_shared<LinformerVariantImpl>(options); }});
+  registry.add("linformer", {.make = [](auto& options) { return std::make_shared<LinformerVariantImpl>(options); },
+                             .causal = false,
+                             .scored = false});
 }
 
 }  // namespace fovea

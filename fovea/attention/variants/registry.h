@@ -12,6 +12,8 @@ namespace fovea {
 struct VariantEntry {
   // Checks what it reads of the sizes (throws Error(kConfig)).
   std::function<Variant(const VariantOptions& options)> make;
+  bool causal = true;  // a query can be kept from seeing later keys
+  bool scored = true;  // scores can be shifted (ALiBi, T5)
 };
 
 struct VariantsRegistry : Registry<VariantEntry> {
