@@ -6,11 +6,12 @@ import datetime
 import json
 import os
 import pathlib
-import platform
 import statistics
 import subprocess
 import sys
 import tempfile
+
+from measuring import processor
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 OURS = ROOT / "build" / "release" / "bench" / "model_bench"
@@ -56,13 +57,6 @@ class Worker:
     def close(self):
         self.process.stdin.close()
         self.process.wait(timeout=60)
-
-
-def processor():
-    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.split(":")[1].strip()
-    return platform.processor()
 
 
 def measure(case, rounds, threads):

@@ -39,11 +39,18 @@ nlohmann::json picture_json(const AttentionRecord::Picture& picture) {
       for (int64_t c = 0; c < bytes.size(2); ++c) out += char(bytes[y][x][c]);
   return {{"shape", pixels.sizes().vec()},
           {"patches", {picture.rows, picture.columns}},
-          {"first", 1},
+          {"first", picture.first},
           {"data", base64(out)}};
 }
 
 }  // namespace
+
+std::vector<std::string> place_names(int64_t rows, int64_t columns) {
+  std::vector<std::string> out;
+  for (int64_t y = 1; y <= rows; ++y)
+    for (int64_t x = 1; x <= columns; ++x) out.push_back(std::to_string(y) + "," + std::to_string(x));
+  return out;
+}
 
 std::string to_json(const AttentionRecord& record) {
   nlohmann::json out{{"format", "fovea.attention"}, {"version", 1}, {"model", record.model}};
@@ -51,12 +58,14 @@ std::string to_json(const AttentionRecord& record) {
     out["sequences"].push_back({{"name", sequence.name}, {"tokens", sequence.tokens}});
     if (sequence.picture) out["sequences"].back()["picture"] = picture_json(*sequence.picture);
   }
-  for (const auto& map : record.maps)
+  for (const auto& map : record.maps) {
     out["maps"].push_back({{"name", map.name},
                            {"queries", map.queries},
                            {"keys", map.keys},
                            {"shape", map.weights.sizes().vec()},
                            {"data", base64(bytes_of(map.weights))}});
+    if (map.gates) out["maps"].back()["gates"] = true;
+  }
   return dump_json(out);
 }
 

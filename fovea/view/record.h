@@ -17,7 +17,8 @@ struct AttentionRecord {
   // What a sequence of patches was cut from.
   struct Picture {
     at::Tensor pixels;              // uint8 [1 or 3, Y, X], Y and X whole multiples of the patches'
-    int64_t rows = 0, columns = 0;  // of patches; the first of rows · columns tokens is token 1, behind the class token
+    int64_t rows = 0, columns = 0;  // of patches
+    int64_t first = 1;              // token of the first of them: 1 behind a class token
   };
   struct Sequence {
     std::string name;                 // "text"; "source", "target"; "picture"
@@ -28,11 +29,15 @@ struct AttentionRecord {
     std::string name;               // the probe's: "layers.3.attention.weights"
     int64_t queries = 0, keys = 0;  // indices into `sequences`
     at::Tensor weights;             // f32 [H, T, S]
+    bool gates = false;             // each is a factor of its own, 0 to 1; else a row's sum to 1
   };
   std::string model;  // a title
   std::vector<Sequence> sequences;
   std::vector<Map> maps;  // in the order in which the model ran them
 };
+
+// "1,1", "1,2", …: patches row by row.
+std::vector<std::string> place_names(int64_t rows, int64_t columns);
 
 // One line of JSON; the weights bit for bit.
 std::string to_json(const AttentionRecord& record);

@@ -19,15 +19,14 @@ std::pair<int64_t, int64_t> axes_of(std::string_view name, size_t sequences) {
 }
 
 std::vector<std::string> patch_names(const AttentionRecord::Picture& picture) {
-  const auto [pixels, rows, columns] = picture;
+  const auto& [pixels, rows, columns, first] = picture;
   FOVEA_CHECK_KIND(ErrorKind::kArgument,
                    pixels.scalar_type() == at::kByte && pixels.dim() == 3 && rows > 0 && columns > 0 &&
                        pixels.size(1) % rows == 0 && pixels.size(2) % columns == 0,
                    "recorder: a picture of ", pixels.scalar_type(), " ", pixels.sizes(), " and ", rows, " x ", columns,
                    " patches; wanted Byte [channels, Y, X] of whole patches");
-  std::vector<std::string> out{"[class]"};
-  for (int64_t y = 1; y <= rows; ++y)
-    for (int64_t x = 1; x <= columns; ++x) out.push_back(std::to_string(y) + "," + std::to_string(x));
+  std::vector<std::string> out = place_names(rows, columns);
+  out.insert(out.begin(), "[class]");
   return out;
 }
 

@@ -15,11 +15,12 @@ function groups_of(record) {
   const groups = new Map();
   for (const map of record.maps) {
     const [heads, rows, columns] = map.shape;
-    const key = map.name.replace(/(^|\.)\d+(?=\.)/, "$1*");
-    if (!groups.has(key)) groups.set(key, { title: title_of(key), layers: [] });
+    const key = map.name.replace(/(^|\.)\d+(?=\.)/, "$1*"), picture = record.sequences[map.keys].picture;
+    const title = !map.gates ? title_of(key) : picture ? "places" : "channels";
+    if (!groups.has(key)) groups.set(key, { title, layers: [] });
     groups.get(key).layers.push({ name: map.name, heads, rows, columns, data: map.data,
                                   queries: record.sequences[map.queries].tokens, keys: record.sequences[map.keys].tokens,
-                                  self: map.queries === map.keys, picture: record.sequences[map.keys].picture });
+                                  self: map.queries === map.keys, picture, gates: map.gates ?? false });
   }
   return [...groups.values()];
 }

@@ -262,9 +262,11 @@ class Viewer {
   }
 
   show_readout() {
-    const { queries, keys } = this.current;
+    const { queries, keys, gates } = this.current;
     if (!this.cell) return $("readout").replaceChildren("point at a cell for its weight, click to keep its row");
     const { row, column } = this.cell;
+    if (gates) return $("readout").replaceChildren(element("b", {}, ...token_nodes(keys[column])), " is multiplied with ",
+      element("span", { className: "value", textContent: exact(this.weight(row, column)) }));
     return $("readout").replaceChildren(element("b", {}, ...token_nodes(queries[row])), ` ${row + 1} looks at `,
       element("b", {}, ...token_nodes(keys[column])), ` ${column + 1}`,
       element("span", { className: "value", textContent: exact(this.weight(row, column)) }));
@@ -283,7 +285,7 @@ class Viewer {
 
   // Tinted by what the active row looks at.
   show_strip() {
-    const { queries, columns, picture } = this.current, row = this.row;
+    const { queries, columns, picture, gates } = this.current, row = this.row;
     const weights = head_of(this.current, this.head).subarray(row * columns, (row + 1) * columns);
     this.key_spans.forEach((span, i) => {
       const shade = this.shade(weights[i], this.most);
@@ -292,12 +294,18 @@ class Viewer {
       else span.style.cssText = weights[i] > 0 ? `background:${this.palette.css[shade]};color:${this.palette.light(shade) ? "#10151c" : "#fff"}` : "";
     });
     this.query_spans.forEach((span, i) => { span.className = i === row ? "query" : ""; });
-    $("strip-title").replaceChildren("What ", element("b", {}, ...token_nodes(queries[row])), ` (token ${row + 1}) looks at`);
+    if (gates) $("strip-title").replaceChildren("How much of each passes");
+    else $("strip-title").replaceChildren("What ", element("b", {}, ...token_nodes(queries[row])), ` (token ${row + 1}) looks at`);
   }
 
   // Means over all rows of the head.
   show_facts() {
-    const { rows, columns, self } = this.current, weights = head_of(this.current, this.head);
+    const { rows, columns, self, gates } = this.current, weights = head_of(this.current, this.head);
+    if (gates) {
+      const mean = weights.reduce((sum, w) => sum + w, 0) / weights.length, digits = (w) => w.toFixed(3);
+      $("facts").textContent = `${digits(mean)} on average, from ${digits(Math.min(...weights))} to ${digits(Math.max(...weights))}.`;
+      return;
+    }
     let entropy = 0, same = 0, before = 0, first = 0;
     for (let q = 0; q < rows; ++q) {
       const line = q * columns, here = q + columns - rows;

@@ -16,6 +16,7 @@
 #include "fovea/io/json.h"
 #include "fovea/models/pretrained.h"
 #include "fovea/models/registry.h"
+#include "fovea/models/residual_cnn.h"
 #include "fovea/text/tokenizer.h"
 
 namespace fovea {
@@ -64,6 +65,8 @@ Json describe_model(const fs::path& folder, const SafetensorsFolder& weights, Js
                     {"parameters", model->parameter_count()},
                     {"vocab_size", model->vocab_size()},
                     {"positions", model->max_positions()}};
+    if (const auto cnn = std::dynamic_pointer_cast<ResidualCnnImpl>(model))
+      out["model"]["multiply_adds"] = cnn->multiply_adds();
     out["missing"] = report.missing;
     out["unexpected"] = report.unexpected;
     out["misshaped"] = report.misshaped;
@@ -96,7 +99,10 @@ void print_model(const Json& facts) {
     const Json& model = facts["model"];
     output().line("model      " + model["type"].get<std::string>() + " · " +
                   short_number(model["parameters"].get<double>()) + " parameters · vocabulary " +
-                  model["vocab_size"].dump() + " · " + model["positions"].dump() + " positions");
+                  model["vocab_size"].dump() + " · " + model["positions"].dump() + " positions" +
+                  (model.contains("multiply_adds")
+                       ? " · " + short_number(model["multiply_adds"].get<double>()) + " multiplications an image"
+                       : ""));
   }
   if (facts.contains("tokenizer")) output().line("tokenizer  " + facts["tokenizer"]["vocab_size"].dump() + " tokens");
   if (facts.contains("config"))
