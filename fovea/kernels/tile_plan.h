@@ -34,6 +34,9 @@ class TilePlan {
   int64_t keys_to_visit(int64_t query_tile) const { return keys_to_visit_[size_t(query_tile)]; }
 
  private:
+  void add_steps(const MaskRule& rule, const Tile& tile);
+  void add_partial_step(const MaskRule& rule, const Tile& tile);  // of one tile
+
   std::vector<Step> steps_;
   std::vector<int64_t> begin_, keys_to_visit_;  // per query tile
   std::vector<QueryBits> bits_;

@@ -6,6 +6,7 @@
 #include <torch/nn/module.h>
 
 #include <memory>
+#include <optional>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
@@ -92,6 +93,8 @@ class EncoderModelImpl : public ModelImpl {
   virtual std::string head() const = 0;
   // Names of a classifier's N classes, in order.
   virtual std::vector<std::string> labels() const { return {}; }
+  // Multiplications by weights that one image takes, each with its addition, of a model that counts them.
+  virtual std::optional<int64_t> multiply_adds() const { return std::nullopt; }
   // What a classifier's logits [..., N] mean: probabilities, or for regression the numbers themselves.
   virtual Tensor scores(const Tensor& logits) const;
   // The same encoder, its weights copied, under another head of the names above; `labels` are a classifier's. Parts

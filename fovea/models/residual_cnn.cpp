@@ -177,7 +177,7 @@ LossSum ResidualCnnImpl::loss(const Batch& batch, double label_smoothing) {
   return {out.sum, out.count};
 }
 
-int64_t ResidualCnnImpl::multiply_adds() const {
+std::optional<int64_t> ResidualCnnImpl::multiply_adds() const {
   int64_t Y = image_[0], X = image_[1], out = stem_->multiply_adds(Y * X);
   for (const auto& block : blocks_) {
     Y /= block->first->stride, X /= block->first->stride;

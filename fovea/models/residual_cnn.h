@@ -38,8 +38,7 @@ class ResidualCnnImpl : public EncoderModelImpl {
   Tensor encode(const Batch& batch) const override;
   // With labels: logits [B, N]; without: encode().
   Tensor forward(const Batch& batch) const override;
-  // Multiplications by weights that one image takes; each has its addition.
-  int64_t multiply_adds() const;
+  std::optional<int64_t> multiply_adds() const override;
 
   std::string type() const override { return "residual_cnn"; }
   std::string head() const override { return classifier_.is_empty() ? "none" : "classifier"; }

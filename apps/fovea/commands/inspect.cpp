@@ -16,7 +16,6 @@
 #include "fovea/io/json.h"
 #include "fovea/models/pretrained.h"
 #include "fovea/models/registry.h"
-#include "fovea/models/residual_cnn.h"
 #include "fovea/text/tokenizer.h"
 
 namespace fovea {
@@ -65,8 +64,8 @@ Json describe_model(const fs::path& folder, const SafetensorsFolder& weights, Js
                     {"parameters", model->parameter_count()},
                     {"vocab_size", model->vocab_size()},
                     {"positions", model->max_positions()}};
-    if (const auto cnn = std::dynamic_pointer_cast<ResidualCnnImpl>(model))
-      out["model"]["multiply_adds"] = cnn->multiply_adds();
+    const auto reader = std::dynamic_pointer_cast<EncoderModelImpl>(model);
+    if (const auto count = reader ? reader->multiply_adds() : std::nullopt) out["model"]["multiply_adds"] = *count;
     out["missing"] = report.missing;
     out["unexpected"] = report.unexpected;
     out["misshaped"] = report.misshaped;
