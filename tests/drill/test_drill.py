@@ -83,6 +83,7 @@ void register_variants_toy(VariantsRegistry& registry) {
     Toy("channel", "fovea/channel", """class ToyChannelImpl final : public ChannelAttentionImpl {
  public:
   explicit ToyChannelImpl(const ChannelOptions& options) : ChannelAttentionImpl("toy", options) {}
+  int64_t multiply_adds(int64_t, int64_t) const override { return 0; }  // it has no weights
 
  protected:
   Tensor attend(const Tensor& x) const override { return x * x.mean({2, 3}, true).sigmoid(); }
