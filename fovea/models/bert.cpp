@@ -137,14 +137,7 @@ EncoderModel BertImpl::with_head(const std::string& head, const std::vector<std:
   c.problem.clear();
   c.head_dropout.reset();
   auto out = relative(c);
-  const at::NoGradGuard no_gradient;
-  const auto ours = named_parameters();
-  for (auto& parameter : out->named_parameters()) {
-    const Tensor* same = ours.find(parameter.key());
-    if (same != nullptr && !parameter.key().starts_with("classifier.") && same->sizes() == parameter.value().sizes())
-      parameter.value().copy_(*same);
-  }
-  out->train(is_training());
+  out->take_encoder(*this);
   return out;
 }
 

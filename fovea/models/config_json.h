@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -32,6 +33,13 @@ inline int64_t config_size(const nlohmann::json& config, const char* key, int64_
   const int64_t value = config_value(config, key, fallback);
   FOVEA_CHECK_INPUT(value > 0, "config.json: \"", key, "\" is ", value, ", wanted a positive number");
   return value;
+}
+
+// Rows and columns; one number stands for both. `what` is used in the message.
+inline std::array<int64_t, 2> image_axes(const char* what, const std::vector<int64_t>& size) {
+  FOVEA_CHECK_CONFIG(size.size() == 1 || size.size() == 2, what, " has ", size.size(),
+                     " numbers, wanted 1, or 2 (rows and columns)");
+  return {size.front(), size.back()};
 }
 
 // The names of a classifier's classes, in order: `id2label`, or LABEL_0 … for `num_labels` (2 where that is absent).

@@ -62,6 +62,20 @@ int64_t ModelImpl::parameter_count() const {
   return count;
 }
 
+void EncoderModelImpl::take_encoder(const EncoderModelImpl& other) {
+  const at::NoGradGuard no_gradient;
+  const auto copy = [](const auto& from, const auto& to) {
+    for (const auto& item : to) {
+      const Tensor* same = from.find(item.key());
+      Tensor ours = item.value();
+      if (same != nullptr && !item.key().starts_with("classifier.") && same->sizes() == ours.sizes()) ours.copy_(*same);
+    }
+  };
+  copy(other.named_parameters(), named_parameters());
+  copy(other.named_buffers(), named_buffers());
+  train(other.is_training());
+}
+
 namespace {
 
 Model build(const nlohmann::json& config) {

@@ -6,8 +6,8 @@
 #include <torch/nn/module.h>
 
 #include <memory>
-#include <optional>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -102,6 +102,10 @@ class EncoderModelImpl : public ModelImpl {
   // head that the model cannot have.
   virtual std::shared_ptr<EncoderModelImpl> with_head(const std::string& head,
                                                       const std::vector<std::string>& labels) const;
+
+ protected:
+  // For with_head: the other's parameters and buffers of the same name and shape, all but its classifier's; its mode.
+  void take_encoder(const EncoderModelImpl& other);
 };
 
 using Model = std::shared_ptr<ModelImpl>;

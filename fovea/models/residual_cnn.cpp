@@ -105,9 +105,7 @@ struct ResidualCnnImpl::Block : torch::nn::Module {
 
 ResidualCnnImpl::ResidualCnnImpl(ResidualCnnConfig config) : config_(std::move(config)) {
   const ResidualCnnConfig& c = config_;
-  FOVEA_CHECK_CONFIG(c.image_size.size() == 1 || c.image_size.size() == 2, "residual_cnn: image_size has ",
-                     c.image_size.size(), " numbers, wanted 1, or 2 (rows and columns)");
-  image_ = {c.image_size.front(), c.image_size.back()};
+  image_ = image_axes("residual_cnn: image_size", c.image_size);
   for (const auto& [name, value] : {std::pair{"channels", c.channels},
                                     {"width", c.width},
                                     {"stages", c.stages},
@@ -115,10 +113,10 @@ ResidualCnnImpl::ResidualCnnImpl(ResidualCnnConfig config) : config_(std::move(c
                                     {"image_size", std::min(image_[0], image_[1])}})
     FOVEA_CHECK_CONFIG(value > 0, "residual_cnn: ", name, " is ", value, ", wanted at least 1");
   FOVEA_CHECK_CONFIG(c.stages <= kMostStages, "residual_cnn: stages is ", c.stages, ", wanted at most ", kMostStages);
-  const int64_t halvings = int64_t{1} << (c.stages - 1);
-  FOVEA_CHECK_CONFIG(image_[0] % halvings == 0 && image_[1] % halvings == 0, "residual_cnn: images of ", image_[0],
-                     " x ", image_[1], " cannot be halved ", c.stages - 1, " times; wanted multiples of ", halvings);
-  const double last = double(c.width) * double(halvings);
+  const int64_t pixels = pixels_of_place();
+  FOVEA_CHECK_CONFIG(image_[0] % pixels == 0 && image_[1] % pixels == 0, "residual_cnn: images of ", image_[0], " x ",
+                     image_[1], " cannot be halved ", c.stages - 1, " times; wanted multiples of ", pixels);
+  const double last = double(c.width) * double(pixels);
   check_parameters("residual_cnn", double(c.blocks) * last * last * 18 + double(c.labels.size()) * last);
   stem_ = register_module("stem", std::make_shared<NormedConvolution>(c.channels, c.width, 3, 1));
   torch::nn::ModuleList list;
@@ -187,8 +185,7 @@ std::optional<int64_t> ResidualCnnImpl::multiply_adds() const {
 }
 
 int64_t ResidualCnnImpl::max_positions() const {
-  const int64_t halvings = int64_t{1} << (config_.stages - 1);
-  return image_[0] / halvings * (image_[1] / halvings);
+  return image_[0] / pixels_of_place() * (image_[1] / pixels_of_place());
 }
 
 EncoderModel ResidualCnnImpl::with_head(const std::string& head, const std::vector<std::string>& labels) const {
@@ -197,15 +194,7 @@ EncoderModel ResidualCnnImpl::with_head(const std::string& head, const std::vect
   ResidualCnnConfig c = config_;
   c.labels = head == "none" ? std::vector<std::string>() : labels;
   auto out = std::make_shared<ResidualCnnImpl>(c);
-  const at::NoGradGuard no_gradient;
-  const auto copy = [](const auto& ours, const auto& theirs) {
-    for (auto& item : theirs)
-      if (const Tensor* same = ours.find(item.key()); same != nullptr && !item.key().starts_with("classifier."))
-        Tensor(item.value()).copy_(*same);
-  };
-  copy(named_parameters(), out->named_parameters());
-  copy(named_buffers(), out->named_buffers());
-  out->train(is_training());
+  out->take_encoder(*this);
   return out;
 }
 
@@ -221,7 +210,7 @@ nlohmann::json ResidualCnnImpl::config() const {
   // As other models that see say it: what an image is, and the pixels of a place of the last stage, on each axis.
   out["image_size"] = image_;
   out["num_channels"] = config_.channels;
-  out["patch_size"] = int64_t{1} << (config_.stages - 1);
+  out["patch_size"] = pixels_of_place();
   return out;
 }
 

@@ -56,6 +56,8 @@ class ResidualCnnImpl : public EncoderModelImpl {
   struct NormedConvolution;
   struct Block;
   Tensor maps(const Batch& batch) const;  // [B, C, Y', X']
+  // Of the last stage, on each axis.
+  int64_t pixels_of_place() const { return int64_t{1} << (config_.stages - 1); }
 
   ResidualCnnConfig config_;
   std::array<int64_t, 2> image_;  // Y, X

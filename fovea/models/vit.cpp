@@ -14,13 +14,6 @@
 namespace fovea {
 namespace {
 
-// {n} means n for both axes.
-std::array<int64_t, 2> vit_axes(const char* key, const std::vector<int64_t>& size) {
-  FOVEA_CHECK_CONFIG(size.size() == 1 || size.size() == 2, "vit: ", key, " has ", size.size(),
-                     " numbers, wanted 1, or 2 (rows and columns)");
-  return {size.front(), size.back()};
-}
-
 // `grid`: rows and columns of patches.
 StackOptions vit_stack(const VitConfig& c, const std::vector<int64_t>& grid) {
   return {.layers = c.layers,
@@ -108,8 +101,8 @@ VitImpl::VitImpl(VitConfig config) : config_(std::move(config)) {
   if (c.pooler_width == 0) c.pooler_width = c.width;
   embedding_ = register_module("embedding", PatchEmbedding({.width = c.width,
                                                             .channels = c.channels,
-                                                            .image = vit_axes("image_size", c.image_size),
-                                                            .patch = vit_axes("patch_size", c.patch_size),
+                                                            .image = image_axes("vit: image_size", c.image_size),
+                                                            .patch = image_axes("vit: patch_size", c.patch_size),
                                                             .any_image_size = c.any_image_size,
                                                             .positions = c.position == "learned"}));
   const auto [rows, columns] = embedding_->grid();
@@ -151,13 +144,7 @@ EncoderModel VitImpl::with_head(const std::string& head, const std::vector<std::
   c.labels = labels;
   c.problem.clear();
   auto out = std::make_shared<VitImpl>(c);
-  const at::NoGradGuard no_gradient;
-  const auto ours = named_parameters();
-  for (auto& parameter : out->named_parameters()) {
-    const Tensor* same = ours.find(parameter.key());
-    if (same != nullptr && !parameter.key().starts_with("classifier.")) parameter.value().copy_(*same);
-  }
-  out->train(is_training());
+  out->take_encoder(*this);
   return out;
 }
 

@@ -18,6 +18,9 @@ ChannelRecorder::ChannelRecorder(std::string model, at::Tensor pixels)
     : record_{std::move(model), {{"picture", {"picture"}, {}}}, {}},
       pixels_(std::move(pixels)),
       probe_(Probe::on("*weights", [this](std::string_view name, const at::Tensor& weights) { take(name, weights); })) {
+  FOVEA_CHECK_KIND(ErrorKind::kArgument, pixels_.scalar_type() == at::kByte && pixels_.dim() == 3,
+                   "recorder: a picture of ", pixels_.scalar_type(), " ", pixels_.sizes(),
+                   "; wanted Byte [channels, Y, X]");
 }
 
 int64_t ChannelRecorder::channels(int64_t count) {
@@ -56,6 +59,8 @@ void ChannelRecorder::take(std::string_view name, const at::Tensor& weights) {
     return;
   }
   const bool product = leaf == "column_weights";
+  FOVEA_CHECK_KIND(ErrorKind::kArgument, !product || rows_.defined(), "recorder: ", name,
+                   " came without its row_weights");
   const at::Tensor all = product ? rows_.unsqueeze(2) * own.unsqueeze(1) : own.unsqueeze(0);  // [C or 1, Y, X]
   const int64_t Y = all.size(1), X = all.size(2);
   FOVEA_CHECK_KIND(ErrorKind::kArgument, pixels_.size(1) % Y == 0 && pixels_.size(2) % X == 0, "recorder: ", name,

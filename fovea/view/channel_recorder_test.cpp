@@ -63,6 +63,13 @@ TEST(ChannelRecorder, SaysWhatDoesNotFit) {
   says([] { weighed("eca", 6, 4, 2); }, "one picture at a time");
   says([] { weighed("cbam", 5, 4); }, "does not divide into them");
   says([] { ChannelRecorder("toy", at::zeros({1, 12, 8}, at::kByte)).finish(); }, "no channel attention");
+  says([] { ChannelRecorder("toy", at::zeros({1, 12, 8})); }, "wanted Byte [channels, Y, X]");
+  says(
+      [] {
+        ChannelRecorder recorder("toy", at::zeros({1, 12, 8}, at::kByte));
+        Probe::emit("column_weights", at::ones({1, 6, 4}));
+      },
+      "column_weights came without its row_weights");
 }
 
 }  // namespace

@@ -11,6 +11,9 @@ namespace {
 
 const AttentionShape kShapes[] = {{2, 3, 3, 9, 13, 4, 4}, {1, 2, 2, 8, 8, 4, 4}, {3, 2, 1, 1, 7, 4, 4}, {2, 2, 2, 12, 5, 4, 4}};
 
+// Queries and keys; a plan also asks about few queries and many keys.
+const std::pair<int64_t, int64_t> kTileSizes[] = {{1, 1}, {3, 3}, {4, 4}, {16, 16}, {1, 16}, {2, 6}, {3, 16}, {4, 8}};
+
 template <class F>
 void for_each_sample(const F& visit) {
   for (const auto& [name, entry] : masks_registry().entries()) {
@@ -34,10 +37,10 @@ TEST(Masks, CoverAndFillAgreeWithAllowed) {
     const MaskRule& rule = *bound.object;
     for (int64_t b = 0; b < s.B; ++b)
       for (int64_t h = 0; h < s.H; ++h)
-        for (int64_t size : {1, 3, 4, 16})
-          for (int64_t q0 = 0; q0 < s.T; q0 += size)
-            for (int64_t k0 = 0; k0 < s.S; k0 += size) {
-              const Tile tile{b, h, q0, std::min(q0 + size, s.T), k0, std::min(k0 + size, s.S)};
+        for (const auto& [rows, columns] : kTileSizes)
+          for (int64_t q0 = 0; q0 < s.T; q0 += rows)
+            for (int64_t k0 = 0; k0 < s.S; k0 += columns) {
+              const Tile tile{b, h, q0, std::min(q0 + rows, s.T), k0, std::min(k0 + columns, s.S)};
               const int64_t stride = tile.k1 - tile.k0;
               std::vector<uint8_t> visible(size_t((tile.q1 - tile.q0) * stride), 7);
               rule.fill(tile, visible.data(), stride);

@@ -70,12 +70,12 @@ struct Attend {
     const at::Tensor seen =
         pixels.narrow(1, 0, shape.rows * shape.patch_height).narrow(2, 0, shape.columns * shape.patch_width);
     const c10::InferenceMode inference;
-    const auto watch = [&](auto recorder) {
+    const auto watch = [&](auto&& recorder) {
       encoder.model->encode({.images = encoder.prepare.scaled(pixels).unsqueeze(0)});
-      return recorder->finish();
+      return recorder.finish();
     };
-    if (encoder.model->type() == "residual_cnn") return watch(std::make_unique<ChannelRecorder>(folder_path, pixels));
-    return watch(std::make_unique<Recorder>(folder_path, AttentionRecord::Picture{seen, shape.rows, shape.columns}));
+    if (encoder.model->type() == "residual_cnn") return watch(ChannelRecorder(folder_path, pixels));
+    return watch(Recorder(folder_path, AttentionRecord::Picture{seen, shape.rows, shape.columns}));
   }
 
   static AttentionRecord watch_reader(const ModelFolder& folder, const EncoderModelImpl& model,

@@ -52,7 +52,7 @@ class Text:
     def __init__(self, recipe, tokenizer, config):
         text = "".join(pathlib.Path(file).read_text("utf-8-sig") for file in recipe["data"]["train"])
         self.ids = torch.tensor(tokenizer.encode(text, add_special_tokens=False).ids)
-        self.context, self.size = recipe["data"]["context"] or config["n_positions"], recipe["optim"]["batch_size"]
+        self.context, self.size = recipe["data"]["context"] or config.get("n_positions") or config["max_position_embeddings"], recipe["optim"]["batch_size"]
 
     def epoch(self, draw):
         places = list(range(draw.randrange(self.context), len(self.ids) - self.context - 1, self.context))
