@@ -4,6 +4,7 @@
 //   P = exp(S − lse)   dV += Pᵀ·dO   dP = dO·Vᵀ   dS = P ∘ (dP − Σ dO ∘ O)   dQ += dS·K   dK += dSᵀ·Q
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <atomic>
 #include <memory>
 
 #include "fovea/kernels/tiles.h"
@@ -245,9 +246,10 @@ void attention_backward(const AttentionTask& task) {
   };
 
   const int64_t threads = std::min<int64_t>(task.threads, int64_t(groups.size()));
-  task.parallel(threads, [&](int64_t thread) {
+  std::atomic<size_t> next = 0;  // whoever is free takes the next: under a causal mask late keys have little to do
+  task.parallel(threads, [&](int64_t) {
     BackwardWorker worker(task, cut, most_keys);
-    for (size_t i = size_t(thread); i < groups.size(); i += size_t(threads)) {
+    for (size_t i = next++; i < groups.size(); i = next++) {
       const auto own = sums.own(i);
       for (const KeyUnit& unit : groups[i]) worker.run(unit, own, part_of(unit));
     }
