@@ -10,6 +10,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 from measuring import processor
 
@@ -18,6 +19,7 @@ OURS = ROOT / "build" / "release" / "bench" / "model_bench"
 COMMAND = ROOT / "build" / "release" / "bin" / "fovea"
 LENGTHS = ROOT / "build" / "release" / "bench" / "length_bench"
 PEER = ROOT / "tests" / "parity" / "twins" / "bench_peer.py"
+FIRST_VECTOR = ROOT / "tests" / "parity" / "twins" / "first_vector.py"
 MINILM, TEXT = ROOT / ".cache/data/minilm", ROOT / ".cache/data/kjv/test.txt"
 PYTORCH, TRANSFORMERS = "PyTorch, eager", "transformers"
 CASES = {  # what it is, the peer, rounds
@@ -32,6 +34,7 @@ CASES = {  # what it is, the peer, rounds
     "longformer-layer-dense": ("the same, the peer with a dense mask", PYTORCH, 4),
     "bigbird-layer": ("an attention layer of BigBird in training, forward and backward, 4,096 tokens, blocks of 64", TRANSFORMERS, 4),
     "bigbird-layer-dense": ("the same, the peer with a dense mask", PYTORCH, 4),
+    "minilm-start": ("from the start of a process to the vector of one sentence: a folder of 90 MB (needs tools/data/minilm)", TRANSFORMERS, 5),
     "minilm-encode": ("sentence vectors of 1,000 texts of 4 to 60 words (needs tools/data/minilm and tools/data/kjv)", TRANSFORMERS, 3),
 }
 
@@ -59,13 +62,35 @@ class Worker:
         self.process.wait(timeout=60)
 
 
+class Start:
+    """A program that is started for each answer, the vector of a sentence."""
+
+    def __init__(self, *command):
+        self.command = [str(c) for c in command]
+
+    def __call__(self):
+        begin = time.perf_counter()
+        done = subprocess.run(self.command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
+        return time.perf_counter() - begin, sum(map(abs, json.loads(done.stdout)["embedding"]))
+
+    def close(self):
+        pass
+
+
+def pair(case, threads, folder):
+    if case == "minilm-start":
+        text = "That is a happy person"
+        return Start(COMMAND, "encode", "--model", MINILM, "--threads", threads, "--json", text), Start(sys.executable, FIRST_VECTOR, MINILM, threads, text)
+    peer = Worker(sys.executable, PEER, case, threads, folder, *([MINILM, TEXT] if case == "minilm-encode" else []))
+    peer.line()  # the folder is written
+    return Worker(OURS, case, threads, folder), peer
+
+
 def measure(case, rounds, threads):
     _, name, usual = CASES[case]
     rounds = rounds or usual
     with tempfile.TemporaryDirectory() as folder:
-        peer = Worker(sys.executable, PEER, case, threads, folder, *([MINILM, TEXT] if case == "minilm-encode" else []))
-        peer.line()  # the folder is written
-        ours = Worker(OURS, case, threads, folder)
+        ours, peer = pair(case, threads, folder)
         for _ in range(max(1, rounds // 10)):  # first touches, thread pools
             mine, theirs = ours()[1], peer()[1]
             # Tokens of rounded weights need not be the same tokens.

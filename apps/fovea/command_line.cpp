@@ -116,7 +116,7 @@ CommandLine::CommandLine(CommandLine&&) noexcept = default;
 CommandLine::~CommandLine() = default;
 
 void CommandLine::flag(const std::string& names, bool& value, const std::string& help) {
-  parts_->app.add_flag_function(names, [&value](int64_t count) { value = count > 0; });
+  parts_->app.add_flag_function(names, [&value](int64_t count) { value = count > 0; })->disable_flag_override();
   parts_->options.push_back({split(names, ','), "", help});
 }
 
@@ -189,7 +189,10 @@ CommandLine::Parsed CommandLine::parse(const std::vector<std::string>& arguments
     return Parsed::kHelp;
   } catch (const CLI::ParseError& error) {
     refuse_leftovers();
-    throw Error(ErrorKind::kConfig, error.what());
+    const std::string message = error.what();
+    const size_t flag = message.find(" was given a disallowed flag override");
+    throw Error(ErrorKind::kConfig,
+                flag == std::string::npos ? message : "--" + message.substr(0, flag) + " takes no value");
   }
   return Parsed::kRun;
 }

@@ -92,17 +92,22 @@ void Writing::write_batch(const ModelFolder& folder, const GenerativeModelImpl& 
   std::vector<std::vector<int64_t>> ids;
   for (Prompt& prompt : batch) ids.push_back(prompt.ids = prompt_ids(folder, prompt.text, prompt.source));
   const bool stream = !json && batch.size() == 1 && options.beams == 1;
-  if (stream) show_prompt(model, batch[0]);
+  bool begun = false;  // the prompt is shown once nothing stands in the text's way
+  const auto begin = [&] {
+    if (stream && !std::exchange(begun, true)) show_prompt(model, batch[0]);
+  };
 
   std::optional<StopSignals> catch_signals;
   if (options.beams == 1) catch_signals.emplace();  // a beam search is not asked between its steps: a signal ends it
-  const GenerateResult result = run_model(folder, model, ids, [stream](int64_t, std::string_view text) {
+  const GenerateResult result = run_model(folder, model, ids, [&](int64_t, std::string_view text) {
+    begin();
     if (stream) {
       output().write(text);
       output().flush();
     }
     return !StopSignals::wanted();
   });
+  begin();  // even of a text without an answer
   if (stream) output().line("");
   const size_t each = result.rows.size() / batch.size();  // beams of a prompt
   for (size_t row = 0; row < result.rows.size(); ++row) {

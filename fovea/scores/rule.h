@@ -69,6 +69,42 @@ class UserScore {
 
 using UserScorePtr = std::shared_ptr<const UserScore>;
 
+// Where the gradients of learned numbers go: sums of a tile, in double precision, before they join those of all tiles.
+// Added one by one to a large float, millions of small numbers would lose their last digits.
+class TileSums {
+ public:
+  TileSums(const std::vector<ArrayView>& learned, float* const* own) : learned_(learned), own_(own) {
+    double* next = room_;
+    for (size_t i = 0; i < learned.size(); ++i) {
+      const bool fits = own[i] && next + learned[i].numel() <= room_ + kRoom;
+      sums_.push_back(fits ? next : nullptr);
+      if (fits) next += learned[i].numel();
+    }
+  }
+  ~TileSums() {
+    for (size_t i = 0; i < sums_.size(); ++i)
+      for (int64_t n = 0; sums_[i] && n < learned_[i].numel(); ++n) own_[i][n] += float(sums_[i][n]);
+  }
+  TileSums(const TileSums&) = delete;
+  TileSums& operator=(const TileSums&) = delete;
+
+  void operator()(int parameter, int64_t element, float gradient) {
+    if (sums_[size_t(parameter)]) {
+      sums_[size_t(parameter)][element] += double(gradient);
+    } else if (own_[parameter]) {
+      own_[parameter][element] += gradient;
+    }
+  }
+
+ private:
+  static constexpr int64_t kRoom = 256;  // large tables get few numbers each: those are added in place
+
+  const std::vector<ArrayView>& learned_;
+  float* const* own_;
+  double room_[kRoom] = {};
+  std::vector<double*> sums_;
+};
+
 // Runs a rule over tiles; `Rule` gives value<Number>() and backward<Number>() that inline.
 template <class Rule>
 class RuleVisitor final : public ScoreVisitor {
@@ -82,11 +118,12 @@ class RuleVisitor final : public ScoreVisitor {
     }
   }
   void backward(const ScoreTile& gradient, const ScoreTile& before, float* const* own) const override {
+    TileSums sums(learned_, own);
     for (int64_t k = 0; k < gradient.keys; ++k) {
       for (int64_t q = 0; q < gradient.queries; ++q) {
         float& g = gradient.values[k * gradient.stride + q];
         const float score = before.values ? before.values[k * before.stride + q] : 0.0f;
-        g *= rule_.template differentiate<float>(score, g, learned_, gradient.b, gradient.h, gradient.q0 + q, gradient.k0 + k, own);
+        g *= rule_.template differentiate<float>(score, g, learned_, gradient.b, gradient.h, gradient.q0 + q, gradient.k0 + k, sums);
       }
     }
   }
@@ -106,7 +143,10 @@ class UserRule : public UserScore {
   }
   double backward(double score, double gradient, const std::vector<ArrayView>& learned, int64_t b, int64_t h, int64_t q, int64_t k,
                   double* const* own) const final {
-    return self().template differentiate<double>(score, gradient, learned, b, h, q, k, own);
+    const auto add = [own](int parameter, int64_t element, double partial) {
+      if (own[parameter]) own[parameter][element] += partial;
+    };
+    return self().template differentiate<double>(score, gradient, learned, b, h, q, k, add);
   }
   ScoreVisitorPtr visitor(std::vector<ArrayView> learned) const final {
     return std::make_shared<RuleVisitor<Rule>>(self(), std::move(learned));
@@ -126,12 +166,11 @@ class AddRule final : public UserRule<AddRule<F, DF>> {
   Number evaluate(Number score, const std::vector<ArrayView>& learned, int64_t b, int64_t h, int64_t q, int64_t k) const {
     return score + Number(f_(LearnedViews<Number>(learned), b, h, q, k));
   }
-  template <class Number>
+  // ∂/∂score; add(i, element, g) for each learned number that the rule read.
+  template <class Number, class Add>
   Number differentiate(Number, Number gradient, const std::vector<ArrayView>& learned, int64_t b, int64_t h, int64_t q, int64_t k,
-                       Number* const* own) const {
-    const auto emit = [&](int parameter, int64_t element, Number partial) {
-      if (own[parameter]) own[parameter][element] += gradient * partial;
-    };
+                       Add&& add) const {
+    const auto emit = [&](int parameter, int64_t element, Number partial) { add(parameter, element, gradient * partial); };
     if constexpr (!std::is_same_v<DF, std::nullptr_t>) {
       df_(LearnedViews<Number>(learned), b, h, q, k, emit);
     } else if (!learned.empty()) {
@@ -156,8 +195,8 @@ class MapRule final : public UserRule<MapRule<F, DF>> {
   Number evaluate(Number score, const std::vector<ArrayView>&, int64_t b, int64_t h, int64_t q, int64_t k) const {
     return Number(f_(score, b, h, q, k));
   }
-  template <class Number>
-  Number differentiate(Number score, Number, const std::vector<ArrayView>&, int64_t b, int64_t h, int64_t q, int64_t k, Number* const*) const {
+  template <class Number, class Add>
+  Number differentiate(Number score, Number, const std::vector<ArrayView>&, int64_t b, int64_t h, int64_t q, int64_t k, Add&&) const {
     return Number(df_(score, b, h, q, k));
   }
 

@@ -92,6 +92,10 @@ BAD = {
     "missing option": (["generate"], 2, "--model", b""),
     "missing value": (["generate", "--model"], 2, "--model", b""),
     "not a number": ([*GENERATE, "--seed", "many"], 2, '--seed is "many", wanted a whole number', b""),
+    "flag with a value": (["env", "--json=yes"], 2, "--json takes no value", b""),
+    "nameless case": (["bench", ""], 2, 'unknown case ""', b""),
+    "no time to measure": (["bench", "--seconds", "0", "gpt2-decode"], 2, "--seconds is 0", b""),
+    "measured for nowhere": (["bench", "--json", "/proc/fovea/x.json", "gpt2-decode"], 1, "/proc/fovea", b""),
     "extra word": (["env", "now"], 2, 'unexpected argument "now"', b""),
     "unknown shell": (["completion", "bas"], 2, 'did you mean "bash"', b""),
     "no configuration": (["train"], 2, "no configuration", b""),
@@ -136,12 +140,14 @@ BAD = {
     "empty prompt": ([*GENERATE, "--prompt", ""], 3, "empty", b""),
     "too many beams": ([*GENERATE, "--prompt", "a", "--beams", "5000"], 2, "beams is 5000, wanted 1 … 4096", b""),
     "temperature": ([*GENERATE, "--prompt", "a", "--temperature=-1"], 2, "temperature", b""),
+    "foreign end": ([*GENERATE, "--prompt", "a", "--end-ids", "99999"], 2, "end_ids holds 99999", b""),
     "translate with a decoder": (["translate", "--model", "run/best", "a"], 3, "wants an encoder-decoder", b""),
     "missing prompts": ([*GENERATE, "--prompts", "nowhere.txt"], 3, "nowhere.txt", b""),
     "eval without text": (["eval", "--model", "run/best", "--data", "nowhere.txt"], 3, "nowhere.txt", b""),
     "eval of Latin-1": (["eval", "--model", "run/best", "--data", "latin.txt"], 3, "latin.txt.*byte 3", b""),
     "eval of pairs": (["eval", "-m", "run/best", "-d", "pairs.tsv", "--kind", "pairs"], 2, "reads text or lines", b""),
     "inspect nothing": (["inspect", "nowhere"], 3, "nowhere", b""),
+    "inspect no name": (["inspect", ""], 3, '"": no such', b""),
     "inspect a short file": (["inspect", "truncated/model.safetensors"], 3, "truncated", b""),
     "no tokenizer": (["tokenize", "a"], 2, "--tokenizer", b""),
     "missing tokenizer": (["tokenize", "--tokenizer", "nowhere", "a"], 3, "nowhere", b""),
@@ -149,6 +155,7 @@ BAD = {
     "bad JSON": (["tokenize", "--model", "run/best", "--json-input"], 3, "line 1", b"{\n"),
     "not a JSON string": (["tokenize", "--model", "run/best", "--json-input"], 3, "wanted a JSON string", b"[1]\n"),
     "tokenizer without a place": (["tokenize", "--train-bpe", "300", "text.txt"], 2, "--out", b""),
+    "tokenizer of no tokens": (["tokenize", "--train-bpe", "0", "text.txt", "-o", "x"], 2, "--train-bpe is 0", b""),
     "special token twice": (["tokenize", "--train-characters", "text.txt", *["--special", "<a>"] * 2, "-o", "x"], 2,
                             "given twice", b""),
     "tokenizer to nowhere": (["tokenize", "--train-characters", "text.txt", "-o", "/proc/fovea"], 1, "/proc/fovea", b""),
@@ -175,6 +182,7 @@ def test_bad_input(name, bad_results):
     assert "frame #" not in text and "terminate called" not in text
     errors = [line for line in text.splitlines() if line.startswith("fovea")]
     assert len(errors) == 1, text
+    assert not done.stdout or name == "prompt not UTF-8", done.stdout  # whose first line is answered
 
 
 def test_bad_input_spoils_nothing(work, bad_results):

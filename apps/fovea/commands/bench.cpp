@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "apps/fovea/attention_bench.h"
 #include "apps/fovea/commands/registry.h"
@@ -45,8 +46,11 @@ struct Bench {
       return 0;
     }
     for (const auto& name : names)
-      FOVEA_CHECK_CONFIG(std::find(known.begin(), known.end(), name) != known.end(), "unknown case ", name,
+      FOVEA_CHECK_CONFIG(std::find(known.begin(), known.end(), name) != known.end(), "unknown case \"", name, "\"",
                          suggestion(name, known), "; fovea bench --list names all");
+    FOVEA_CHECK_CONFIG(std::isfinite(seconds) && seconds > 0, "--seconds is ", seconds, ", wanted more than 0");
+    std::optional<FileCommit> report;  // what cannot be written is told before anything is measured
+    if (!json.empty()) report.emplace(json);
     threads.apply();
     const double flops = bench::peak_flops();
     tell(detail::concat(machine_summary(), " · ", isa().name, " · ", at::get_num_threads(), " threads · peak ",
@@ -64,7 +68,10 @@ struct Bench {
       measured(c.name, [&](at::ScalarType type) { return bench::run_attention_case(c, type, seconds, flops); });
     for (const auto& c : bench::neighbour_cases())
       measured(c.name, [&](at::ScalarType type) { return bench::run_neighbour_case(c, type, seconds, flops); });
-    if (!json.empty()) write_file(json, results.dump(1) + "\n");
+    if (report) {
+      report->write(results.dump(1) + "\n");
+      report->commit();
+    }
     return 0;
   }
 

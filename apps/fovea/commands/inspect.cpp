@@ -137,7 +137,7 @@ struct Inspect {
   }
 
   int run() {
-    FOVEA_CHECK_INPUT(path_exists(path), path, ": no such folder or file");
+    FOVEA_CHECK_INPUT(path_exists(path), "\"", path, "\": no such folder or file");
     const bool folder = is_folder(path);
     if (folder) check_model_folder(path);
     const SafetensorsFolder weights(path);

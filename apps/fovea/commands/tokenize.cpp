@@ -19,7 +19,8 @@ struct Tokenize {
   std::string tokenizer_path, model_path, out;
   std::vector<std::string> texts;  // or files to train on
   std::vector<std::string> special;
-  int64_t bpe = 0;
+  static constexpr int64_t kNotGiven = INT64_MIN;
+  int64_t bpe = kNotGiven;
   bool characters = false, json = false, json_input = false, plain = false;
 
   void declare(CommandLine& line) {
@@ -37,7 +38,7 @@ struct Tokenize {
   }
 
   int run() {
-    if (bpe != 0 || characters) return train();
+    if (bpe != kNotGiven || characters) return train();
     FOVEA_CHECK_CONFIG(tokenizer_path.empty() != model_path.empty(), "wanted one of --tokenizer and --model");
     FOVEA_CHECK_CONFIG(out.empty(), "--out is for --train-bpe and --train-characters");
     FOVEA_CHECK_CONFIG(!json_input || texts.empty(), "--json-input reads standard input; there are texts too");
@@ -82,7 +83,7 @@ struct Tokenize {
   }
 
   int train() const {
-    FOVEA_CHECK_CONFIG(bpe == 0 || !characters, "--train-bpe and --train-characters exclude each other");
+    FOVEA_CHECK_CONFIG(bpe == kNotGiven || !characters, "--train-bpe and --train-characters exclude each other");
     FOVEA_CHECK_CONFIG(tokenizer_path.empty() && model_path.empty(),
                        "a tokenizer is made anew: neither --tokenizer nor --model");
     FOVEA_CHECK_CONFIG(!texts.empty(), "no text files to make a tokenizer from");

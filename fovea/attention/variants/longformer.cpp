@@ -4,6 +4,7 @@
 #include <ATen/Functions.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -17,10 +18,11 @@ namespace fovea {
 namespace {
 
 // A mask, asked for chosen queries only: query n of row b stands at places[b][n]; −1: there is none, and it sees
-// nothing.
+// nothing. With more than one head folded into the queries, query n · heads + h is that of head h.
 class ChosenQueriesRule final : public MaskRule {
  public:
-  ChosenQueriesRule(Bound<MaskRulePtr> all, const Tensor& places) : all_(std::move(all)) {
+  ChosenQueriesRule(Bound<MaskRulePtr> all, const Tensor& places, int64_t folded_heads)
+      : all_(std::move(all)), folded_heads_(folded_heads) {
     const auto values = places.accessor<int64_t, 2>();
     for (int64_t b = 0; b < values.size(0); ++b) {
       places_.emplace_back();
@@ -29,14 +31,12 @@ class ChosenQueriesRule final : public MaskRule {
   }
 
   bool allowed(int64_t b, int64_t h, int64_t q, int64_t k) const override {
-    const int64_t place = places_[size_t(b)][size_t(q)];
-    return place >= 0 && all_.object->allowed(b, h, place, k);
+    return place(b, q) >= 0 && all_.object->allowed(b, head(h, q), place(b, q), k);
   }
   Cover cover(const Tile& t) const override {
     bool any = false, all = true;
     for (int64_t q = t.q0; q < t.q1; ++q) {
-      const int64_t place = places_[size_t(t.b)][size_t(q)];
-      const Cover row = place < 0 ? Cover::kSkip : all_.object->cover({t.b, t.h, place, place + 1, t.k0, t.k1});
+      const Cover row = place(t.b, q) < 0 ? Cover::kSkip : all_.object->cover(row_of(t, q));
       any |= row != Cover::kSkip;
       all &= row == Cover::kFull;
     }
@@ -44,30 +44,43 @@ class ChosenQueriesRule final : public MaskRule {
   }
   void fill(const Tile& t, uint8_t* visible, int64_t stride) const override {
     for (int64_t q = t.q0; q < t.q1; ++q, visible += stride) {
-      const int64_t place = places_[size_t(t.b)][size_t(q)];
-      if (place < 0) {
+      if (place(t.b, q) < 0) {
         std::fill(visible, visible + (t.k1 - t.k0), uint8_t{0});
       } else {
-        all_.object->fill({t.b, t.h, place, place + 1, t.k0, t.k1}, visible, stride);
+        all_.object->fill(row_of(t, q), visible, stride);
       }
     }
   }
   bool depends_on_batch() const override { return true; }
-  bool depends_on_head() const override { return all_.object->depends_on_head(); }
+  bool depends_on_head() const override { return folded_heads_ == 1 && all_.object->depends_on_head(); }
 
  private:
+  int64_t place(int64_t b, int64_t q) const { return places_[size_t(b)][size_t(q / folded_heads_)]; }
+  int64_t head(int64_t h, int64_t q) const { return folded_heads_ > 1 ? q % folded_heads_ : h; }
+  Tile row_of(const Tile& t, int64_t q) const {
+    return {t.b, head(t.h, q), place(t.b, q), place(t.b, q) + 1, t.k0, t.k1};
+  }
+
   Bound<MaskRulePtr> all_;
+  int64_t folded_heads_;
   std::vector<std::vector<int64_t>> places_;
 };
 
-Mask for_queries(const Mask& mask, const Tensor& places, const AttentionShape& shape) {
-  auto rule = std::make_shared<ChosenQueriesRule>(bind_mask(mask, shape), places);
+Mask for_queries(const Mask& mask, const Tensor& places, const AttentionShape& shape, int64_t folded_heads) {
+  auto rule = std::make_shared<ChosenQueriesRule>(bind_mask(mask, shape), places, folded_heads);
   return Mask({.name = "rule", .rule = std::move(rule)});
 }
 
 // [B, T, heads · width] -> [B, heads, T, width]
 Tensor split_tokens(const Tensor& x, int64_t heads, int64_t width) {
   return x.view({x.size(0), x.size(1), heads, width}).transpose(1, 2);
+}
+
+// The rows of a projection by head, [heads, width, C] or, with its bias as a last column, [heads, width, C + 1].
+Tensor rows_by_head(const torch::nn::Linear& projection, int64_t kv_heads, int64_t heads) {
+  const Tensor rows =
+      projection->bias.defined() ? at::cat({projection->weight, projection->bias.unsqueeze(1)}, 1) : projection->weight;
+  return rows.unflatten(0, {kv_heads, -1}).repeat_interleave(heads / kv_heads, 0);
 }
 
 torch::nn::Linear global_projection(int64_t from, int64_t to, bool bias) {
@@ -115,11 +128,25 @@ AttentionResult LongformerVariantImpl::attend_detailed(const Tensor& query, cons
   return attention_detailed(query, key, value, options);
 }
 
-// The call for the tokens that are not global, and where some are, the one for those.
+// The call for the tokens that are not global, and where some are, the one for those. A few global tokens would leave
+// most of the work to projecting all others for them; then the projections go to the other side of each product,
+//
+//   q' · (W x + b) = (Wᵀ q') · x + q' · b        Σ p (W x + b) = W (Σ p x) + b Σ p
+//
+// so that all heads share the tokens themselves, with a 1 at their end for b, as keys and values.
 struct LongformerVariantImpl::Split {
   AttentionOptions local, global;
   std::optional<GlobalRows> rows;
-  Tensor query, key, value;  // of the global tokens: [B, H, N, D], [B, G, T, D], [B, G, T, E]
+  Tensor query, key, value;  // [B, H, N, D], [B, G, T, D], [B, G, T, E]; shared: [B, 1, N·H, C′], twice [B, 1, T, C′]
+  Tensor shared_value_rows;  // [H, E, C′], or undefined where nothing is shared
+
+  // Of what was computed by query, [B, H, N, …].
+  Tensor by_head(const Tensor& y, int64_t heads) const {
+    return shared_value_rows.defined() ? y.squeeze(1).unflatten(1, {-1, heads}).transpose(1, 2) : y;
+  }
+  Tensor output(const Tensor& y, int64_t heads) const {  // [B, H, N, E]
+    return shared_value_rows.defined() ? at::matmul(by_head(y, heads), shared_value_rows.transpose(1, 2)) : y;
+  }
 };
 
 LongformerVariantImpl::Split LongformerVariantImpl::split(const VariantTokens& tokens, const Tensor& q, const Tensor& k,
@@ -133,15 +160,28 @@ LongformerVariantImpl::Split LongformerVariantImpl::split(const VariantTokens& t
                    "longformer: a score bias does not go with global tokens");
   const auto& o = options_;
   const Tensor& x = tokens.x;
+  const int64_t most = rows.places.size(1);
+  const bool share = 2 * most * o.heads <= o.kv_heads * (o.head_width + o.value_width);
   const AttentionShape shape{x.size(0), o.heads, o.kv_heads, q.size(2), k.size(2), o.head_width, o.value_width};
-  out.global.mask = for_queries(options.mask, rows.places, shape);
+  out.rows = rows;
+  out.global.mask = for_queries(options.mask, rows.places, shape, share ? o.heads : 1);
+  out.global.scale = options.scale.value_or(1 / std::sqrt(double(o.head_width)));
   const Tensor some = linear(query, x.index({rows.row, rows.place}));  // [K, H·D]
-  const Tensor queries = at::zeros({x.size(0), rows.places.size(1), some.size(1)}, some.options().requires_grad(false))
+  const Tensor queries = at::zeros({x.size(0), most, some.size(1)}, some.options().requires_grad(false))
                              .index_put({rows.row, rows.slot}, some);  // [B, N, H·D]
   out.query = split_tokens(queries, o.heads, o.head_width);
-  out.key = split_tokens(linear(key, x), o.kv_heads, o.head_width);
-  out.value = split_tokens(linear(value, x), o.kv_heads, o.value_width);
-  out.rows = rows;
+  if (!share) {
+    out.key = split_tokens(linear(key, x), o.kv_heads, o.head_width);
+    out.value = split_tokens(linear(value, x), o.kv_heads, o.value_width);
+    return out;
+  }
+  out.query = at::matmul(out.query, rows_by_head(key, o.kv_heads, o.heads))  // [B, H, N, C′]
+                  .transpose(1, 2)
+                  .flatten(1, 2)
+                  .unsqueeze(1);
+  out.key = (o.bias ? at::constant_pad_nd(x, {0, 1}, 1) : x).unsqueeze(1);
+  out.value = out.key;
+  out.shared_value_rows = rows_by_head(value, o.kv_heads, o.heads);
   return out;
 }
 
@@ -149,7 +189,8 @@ Tensor LongformerVariantImpl::attend_tokens(const VariantTokens& tokens, const T
                                             const Tensor& v, const AttentionOptions& options) const {
   const Split s = split(tokens, q, k, options);
   const Tensor y = attention(q, k, v, s.local);  // [B, H, T, E]
-  return s.rows ? s.rows->join(y, attention(s.query, s.key, s.value, s.global)) : y;
+  if (!s.rows) return y;
+  return s.rows->join(y, s.output(attention(s.query, s.key, s.value, s.global), options_.heads));
 }
 
 AttentionResult LongformerVariantImpl::attend_tokens_detailed(const VariantTokens& tokens, const Tensor& q,
@@ -159,8 +200,9 @@ AttentionResult LongformerVariantImpl::attend_tokens_detailed(const VariantToken
   const AttentionResult y = attention_detailed(q, k, v, s.local);
   if (!s.rows) return y;
   const AttentionResult seen = attention_detailed(s.query, s.key, s.value, s.global);
-  return {s.rows->join(y.output, seen.output), s.rows->join(y.weights, seen.weights),
-          s.rows->join(y.log_sum_exp, seen.log_sum_exp)};
+  const int64_t heads = options_.heads;
+  return {s.rows->join(y.output, s.output(seen.output, heads)), s.rows->join(y.weights, s.by_head(seen.weights, heads)),
+          s.rows->join(y.log_sum_exp, s.by_head(seen.log_sum_exp, heads))};
 }
 
 void register_variants_longformer(VariantsRegistry& registry) {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 #include "fovea/attention/attention.h"
 #include "fovea/base/probe.h"
 #include "fovea/masks/padding.h"
@@ -61,8 +63,9 @@ TEST(LongformerVariant, EqualsItsDefinition) {
   const auto x = f64_input({3, 11, 12}).detach();
   const auto lengths = at::tensor({11, 7, 1}, at::kLong);
   const auto a = global_attention();
+  // Up to two global tokens a row share the tokens between heads, more have keys and values of their own.
   for (const auto& marks : {marks_of({{0, 5, 10}, {6}, {}}, 11), marks_of({{}, {}, {}}, 11),
-                            marks_of({{}, {0, 1, 2, 3, 4, 5, 6}, {0}}, 11)})
+                            marks_of({{}, {0, 1, 2, 3, 4, 5, 6}, {0}}, 11), marks_of({{3, 10}, {6}, {}}, 11)})
     for (const int64_t reach : {0, 2, 20}) {
       const auto have = a->forward(x, windowed(reach, marks, masks::padding(lengths)));
       const auto want = one_by_one(*a, x, reach, marks, lengths);
@@ -76,21 +79,22 @@ TEST(LongformerVariant, EqualsItsDefinition) {
 TEST(LongformerVariant, Gradients) {
   auto a = global_attention();
   const auto x = f64_input({2, 6, 12});
-  const auto marks = marks_of({{1, 4}, {3}}, 6);
-  expect_gradients(
-      [&] {
-        return a->forward(x, windowed(1, marks, masks::padding(at::tensor({6, 5}, at::kLong))));
-      },
-      f64_leaves(*a, {x}));
+  for (const auto& marks : {marks_of({{1, 4}, {3}}, 6), marks_of({{1, 4, 5}, {3}}, 6)})
+    expect_gradients(
+        [&] {
+          return a->forward(x, windowed(1, marks, masks::padding(at::tensor({6, 5}, at::kLong))));
+        },
+        f64_leaves(*a, {x}));
 }
 
 TEST(LongformerVariant, FusedIsNearItsDefinition) {
   torch::manual_seed(4);
   Attention a({.width = 48, .heads = 3, .variant = "longformer"});
   const auto x = at::randn({2, 300, 48});
-  const auto marks = marks_of({{0, 1, 2, 150, 299}, {77}}, 300);
-  const auto in = windowed(20, marks, masks::padding(at::tensor({300, 190}, at::kLong)));
-  const auto run = [&](const Tensor& input) {
+  std::vector<int64_t> many(20);
+  std::iota(many.begin(), many.end(), 100);
+  const auto run = [&](const Tensor& input, const std::vector<int64_t>& first) {
+    const auto in = windowed(20, marks_of({first, {77}}, 300), masks::padding(at::tensor({300, 190}, at::kLong)));
     a->zero_grad();
     const Tensor y = a->forward(input, in);
     y.mul(at::arange(y.numel(), y.options()).remainder(7).view_as(y)).sum().backward();
@@ -98,15 +102,18 @@ TEST(LongformerVariant, FusedIsNearItsDefinition) {
     for (const auto& p : a->parameters()) out.push_back(p.grad().clone());
     return out;
   };
-  const auto have = run(x);
-  a->to(at::kDouble);  // by the reference
-  const auto want = run(x.to(at::kDouble));
-  double largest = 0;  // a key's bias moves all scores of a softmax alike: its gradient is rounding
-  for (const Tensor& wanted : want) largest = std::max(largest, wanted.abs().max().item<double>());
-  for (size_t i = 0; i < have.size(); ++i)
-    EXPECT_LT((have[i] - want[i]).abs().max().item<double>(),
-              1e-5 * want[i].abs().max().item<double>() + 1e-7 * largest)
-        << i;
+  for (const std::vector<int64_t>& first : {std::vector<int64_t>{0, 1, 2, 150, 299}, many}) {
+    a->to(at::kFloat);
+    const auto have = run(x, first);
+    a->to(at::kDouble);  // by the reference
+    const auto want = run(x.to(at::kDouble), first);
+    double largest = 0;  // a key's bias moves all scores of a softmax alike: its gradient is rounding
+    for (const Tensor& wanted : want) largest = std::max(largest, wanted.abs().max().item<double>());
+    for (size_t i = 0; i < have.size(); ++i)
+      EXPECT_LT((have[i] - want[i]).abs().max().item<double>(),
+                1e-5 * want[i].abs().max().item<double>() + 1e-7 * largest)
+          << i << ' ' << first.size();
+  }
 }
 
 TEST(LongformerVariant, WeightsOnRequestGiveTheSameOutput) {
@@ -122,6 +129,19 @@ TEST(LongformerVariant, WeightsOnRequestGiveTheSameOutput) {
   EXPECT_TRUE(weights.select(2, 2)[0].gt(0).all().item<bool>());  // the global token sees all
   EXPECT_EQ(weights[0][0][5][0].item<double>(), 0);
   EXPECT_GT(weights[0][0][5][2].item<double>(), 0);
+}
+
+TEST(LongformerVariant, AMaskMayDifferByHead) {
+  const auto a = global_attention();
+  const auto x = f64_input({1, 6, 12}).detach();
+  const Mask mask = masks::rule([](int64_t, int64_t h, int64_t, int64_t key) { return key != h; });
+  Tensor weights;
+  const Probe probe = Probe::on("*.weights", [&](std::string_view, const Tensor& w) { weights = w; });
+  for (const auto& marks : {marks_of({{0, 5}}, 6), marks_of({{0, 4, 5}}, 6)}) {
+    a->forward(x, windowed(1, marks, mask));
+    for (int64_t h = 0; h < 4; ++h)
+      for (int64_t key = 0; key < 6; ++key) EXPECT_EQ(weights[0][h][5][key].item<double>() > 0, key != h) << h << key;
+  }
 }
 
 TEST(LongformerVariant, EmptySizesAndWrongCalls) {
