@@ -13,7 +13,8 @@ def processor():
 
 def machine():
     """For a figure's caption."""
-    return f"{processor()}, {len(os.sched_getaffinity(0))} cores"
+    cores = len(os.sched_getaffinity(0))
+    return f"{processor()}, {cores} core{'s' if cores > 1 else ''}"
 
 
 def training_seconds(journal):

@@ -36,7 +36,7 @@ class Measurement {
  public:
   Measurement(const AttentionCase& c, at::ScalarType type) : case_(c), type_(type) {}
 
-  Result run(double seconds, double flops_per_second) {
+  Result run(double seconds, const Peaks& peaks) {
     const AttentionShape& s = case_.shape;
     Result r{.name = case_.name, .dtype = type_ == at::kFloat ? "f32" : "bf16"};
     r.mode = case_.backward ? "fwd+bwd" : s.T == 1 ? "decode" : "fwd";
@@ -50,7 +50,10 @@ class Measurement {
     const int64_t size = type_ == at::kFloat ? 4 : 2;
     r.work = r.reads ? 2.0 * visible_pairs() / double(s.H) * double(s.G) * double(s.D * size)
                      : 4.0 * visible_pairs() * double(s.D) * (case_.backward ? 3.5 : 1.0);
-    r.ceiling = r.work / r.ours / (r.reads ? peak_reads(2 * s.B * s.G * s.S * s.D * size) : flops_per_second);
+    const double exps = visible_pairs() * (case_.backward ? 2 : 1);
+    const double least =
+        r.reads ? r.work / peak_reads(2 * s.B * s.G * s.S * s.D * size) : r.work / peaks.flops + exps / peaks.exps;
+    r.ceiling = least / r.ours;
     return r;
   }
 
@@ -161,8 +164,8 @@ class Measurement {
 
 }  // namespace
 
-Result run_attention_case(const AttentionCase& which, at::ScalarType type, double seconds, double flops_per_second) {
-  return Measurement(which, type).run(seconds, flops_per_second);
+Result run_attention_case(const AttentionCase& which, at::ScalarType type, double seconds, const Peaks& peaks) {
+  return Measurement(which, type).run(seconds, peaks);
 }
 
 }  // namespace fovea::bench

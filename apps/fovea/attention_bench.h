@@ -7,6 +7,6 @@
 
 namespace fovea::bench {
 
-Result run_attention_case(const AttentionCase& which, at::ScalarType type, double seconds, double flops_per_second);
+Result run_attention_case(const AttentionCase& which, at::ScalarType type, double seconds, const Peaks& peaks);
 
 }  // namespace fovea::bench

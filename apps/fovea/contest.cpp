@@ -2,8 +2,8 @@
 #include "apps/fovea/contest.h"
 
 #include <ATen/Functions.h>
-#include <ATen/TensorOperators.h>
 #include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
 #include <c10/core/Allocator.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 
@@ -46,6 +46,16 @@ int64_t peak_bytes(const std::function<void()>& f) {
   return counter->peak();
 }
 
+double seconds_alone(const std::function<void()>& f) {
+  const int threads = at::get_num_threads();
+  at::set_num_threads(1);
+  const double start = now();
+  f();
+  const double end = now();
+  at::set_num_threads(threads);
+  return end - start;
+}
+
 }  // namespace
 
 double peak_flops() {
@@ -70,6 +80,23 @@ double peak_flops() {
                        .add = false});
     });
     best = std::max(best, threads * repeats * 2.0 * 12 * 32 * 256 / (now() - start));
+  }
+  return best;
+}
+
+double peak_exps() {
+  const int threads = at::get_num_threads();
+  double best = 0;
+  for (int round = 0; round < 5; ++round) {
+    const double start = now();
+    constexpr int64_t repeats = 2000;
+    at::parallel_for(0, threads, 1, [&](int64_t, int64_t) {
+      std::vector<float> scores(kTileQueries * kTileKeys);
+      SoftmaxState state{};
+      for (int64_t i = 0; i < repeats; ++i)  // weights of the last round are scores of this: from 0 to e
+        isa().softmax(scores.data(), 0, kTileKeys, kTileQueries, {}, state, nullptr, 0);
+    });
+    best = std::max(best, threads * repeats * double(kTileQueries * kTileKeys) / (now() - start));
   }
   return best;
 }
@@ -99,6 +126,7 @@ void measure(Result& r, double seconds, const std::function<void()>& ours, const
     const double c = now();
     r.ours = std::min(r.ours, b - a), r.theirs = std::min(r.theirs, c - b);
     ratios.push_back((c - b) / (b - a));
+    r.alone = std::min(r.alone, seconds_alone(ours));
   }
   r.ratio = median(ratios);
 }

@@ -132,7 +132,7 @@ const std::vector<NeighbourCase>& neighbour_cases() {
   return cases;
 }
 
-Result run_neighbour_case(const NeighbourCase& which, at::ScalarType type, double seconds, double flops_per_second) {
+Result run_neighbour_case(const NeighbourCase& which, at::ScalarType type, double seconds, const Peaks& peaks) {
   at::manual_seed(1);
   const Neighbour n = which.make(type);
   const bool backward = n.mode == "fwd+bwd";
@@ -155,7 +155,7 @@ Result run_neighbour_case(const NeighbourCase& which, at::ScalarType type, doubl
   r.work = n.mode == "fwd" || !n.reads ? n.work : n.work * double(size);
   int64_t footprint = 0;
   for (const Tensor& x : n.inputs) footprint += x.numel() * size;
-  r.ceiling = r.work / r.ours / (r.reads ? peak_reads(footprint) : flops_per_second);
+  r.ceiling = r.work / r.ours / (r.reads ? peak_reads(footprint) : peaks.flops);
   return r;
 }
 

@@ -28,6 +28,6 @@ struct NeighbourCase {
 
 const std::vector<NeighbourCase>& neighbour_cases();
 
-Result run_neighbour_case(const NeighbourCase& which, at::ScalarType type, double seconds, double flops_per_second);
+Result run_neighbour_case(const NeighbourCase& which, at::ScalarType type, double seconds, const Peaks& peaks);
 
 }  // namespace fovea::bench

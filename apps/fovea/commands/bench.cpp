@@ -12,6 +12,7 @@
 #include "apps/fovea/machine.h"
 #include "apps/fovea/neighbour_bench.h"
 #include "apps/fovea/output.h"
+#include "apps/fovea/terminal.h"
 #include "fovea/base/check.h"
 #include "fovea/base/nearest.h"
 #include "fovea/io/files.h"
@@ -52,11 +53,17 @@ struct Bench {
     std::optional<FileCommit> report;  // what cannot be written is told before anything is measured
     if (!json.empty()) report.emplace(json);
     threads.apply();
-    const double flops = bench::peak_flops();
-    tell(detail::concat(machine_summary(), " · ", isa().name, " · ", at::get_num_threads(), " threads · peak ",
-                        std::lround(flops / 1e9), " GFLOP/s"));
+    const bench::Peaks peaks{bench::peak_flops(), bench::peak_exps()};
+    const int cores = at::get_num_threads();
+    at::set_num_threads(1);
+    const double alone = bench::peak_flops();
+    at::set_num_threads(cores);
+    tell(detail::concat(machine_summary(), " · ", isa().name, " · ", cores, " threads · peak ",
+                        std::lround(peaks.flops / 1e9), " GFLOP/s (", fixed(peaks.flops / alone, 2),
+                        " times one thread's), ", fixed(peaks.exps / 1e9, 1), " G exp/s"));
     output().line(
-        "case                    type mode     ours ms  peer ms  ratio     rate    of ceiling  error ours/peer    "
+        "case                    type mode     ours ms  peer ms  ratio  scaling    rate    of ceiling  error ours/peer "
+        "   "
         "extra MB ours/peer  peer");
     nlohmann::ordered_json results = nlohmann::ordered_json::array();
     const auto measured = [&](const std::string& name, const auto& measure) {
@@ -65,9 +72,9 @@ struct Bench {
         if (!(f32 || bf16) || (type == at::kFloat ? f32 : bf16)) show(measure(type), results);
     };
     for (const auto& c : bench::attention_cases())
-      measured(c.name, [&](at::ScalarType type) { return bench::run_attention_case(c, type, seconds, flops); });
+      measured(c.name, [&](at::ScalarType type) { return bench::run_attention_case(c, type, seconds, peaks); });
     for (const auto& c : bench::neighbour_cases())
-      measured(c.name, [&](at::ScalarType type) { return bench::run_neighbour_case(c, type, seconds, flops); });
+      measured(c.name, [&](at::ScalarType type) { return bench::run_neighbour_case(c, type, seconds, peaks); });
     if (report) {
       report->write(results.dump(1) + "\n");
       report->commit();
@@ -79,10 +86,10 @@ struct Bench {
     const double rate = r.work / r.ours / 1e9;
     char line[256];
     std::snprintf(line, sizeof line,
-                  "%-23s %-4s %-7s %8.2f %8.2f %6.2f %7.1f %s %7.0f %%     %.1e / %.1e %9.1f / %-9.1f %s",
-                  r.name.c_str(), r.dtype.c_str(), r.mode.c_str(), r.ours * 1e3, r.theirs * 1e3, r.ratio, rate,
-                  r.reads ? "GB/s" : "GF/s", 100 * r.ceiling, r.error, r.peer_error, double(r.bytes) / 1e6,
-                  double(r.peer_bytes) / 1e6, r.peer.c_str());
+                  "%-23s %-4s %-7s %8.2f %8.2f %6.2f %8.2f %7.1f %s %7.0f %%     %.1e / %.1e %9.1f / %-9.1f %s",
+                  r.name.c_str(), r.dtype.c_str(), r.mode.c_str(), r.ours * 1e3, r.theirs * 1e3, r.ratio,
+                  r.alone / r.ours, rate, r.reads ? "GB/s" : "GF/s", 100 * r.ceiling, r.error, r.peer_error,
+                  double(r.bytes) / 1e6, double(r.peer_bytes) / 1e6, r.peer.c_str());
     output().line(line);
     output().flush();
     results.push_back({{"case", r.name},
@@ -94,6 +101,7 @@ struct Bench {
                        {"ratio", r.ratio},
                        {"ours_ms", r.ours * 1e3},
                        {"peer_ms", r.theirs * 1e3},
+                       {"one_thread_ms", r.alone * 1e3},
                        {r.reads ? "gbytes_per_s" : "effective_gflops", rate},
                        {"ceiling_percent", 100 * r.ceiling},
                        {"error", r.error},
