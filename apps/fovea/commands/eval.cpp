@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "apps/fovea/commands/registry.h"
@@ -25,7 +26,7 @@ struct Eval {
   std::string folder_path, kind, words, texts, wanted, label_column = "first";
   std::vector<std::string> files;
   int64_t batch_size = 32, context = 0, beams = 0, max_new_tokens = 0, samples = 0, seed = 1;
-  double temperature = -1;
+  double temperature = -1, length_penalty = std::numeric_limits<double>::quiet_NaN();  // NaN: as the folder says
   bool loss_only = false, json = false;
   ThreadsOption threads;
 
@@ -42,6 +43,7 @@ struct Eval {
     line.option("--batch-size", "N", batch_size, "rows that run together [32]");
     line.flag("--loss-only", loss_only, "pairs: do not translate");
     line.option("--beams", "N", beams, "pairs: for the translations [as the folder says]");
+    line.option("--length-penalty", "X", length_penalty, "pairs: of the beams, above 1 for longer translations");
     line.option("--samples", "N", samples, "text, lines: texts to write, for how much they repeat [0]");
     line.option("--temperature", "X", temperature, "of these samples [as the folder says]");
     line.option("--max-new-tokens", "N", max_new_tokens, "of each text written [as the folder says; samples: 200]");
@@ -150,6 +152,7 @@ struct Eval {
     GenerateOptions options = folder.options;
     options.seed = seed;
     if (beams > 0) options.beams = beams;
+    if (!std::isnan(length_penalty)) options.length_penalty = length_penalty;
     if (max_new_tokens > 0) options.max_new_tokens = max_new_tokens;
     if (kind == "pairs") {
       options.check();
