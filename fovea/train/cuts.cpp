@@ -96,8 +96,9 @@ MeasuredData cut_corpus(const Corpus& corpus, const ModelImpl& model, const Toke
   constexpr int64_t kLongestDefault = int64_t{1} << 20;
   check_kind(cut.kind, model);
   if (cut.context == 0) cut.context = model.max_positions();
-  FOVEA_CHECK_CONFIG(cut.context <= kLongestDefault,
-                     "data.context is 0, but the model has no limit of its own; give one");
+  FOVEA_CHECK_CONFIG(
+      cut.context <= kLongestDefault,
+      "the model has no limit of its own: give the length of its windows (data.context; fovea eval: --context)");
   FOVEA_CHECK_CONFIG(cut.context <= model.max_positions(), "data.context is ", cut.context, ", the model has ",
                      model.max_positions(), " positions");
   if (cut.kind == "labels")
