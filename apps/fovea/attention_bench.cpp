@@ -48,9 +48,10 @@ class Measurement {
     measure(
         r, seconds, [&] { ours_.run(case_.backward); }, [&] { theirs_.run(case_.backward); });
     const int64_t size = type_ == at::kFloat ? 4 : 2;
-    r.work = r.reads ? 2.0 * visible_pairs() / double(s.H) * double(s.G) * double(s.D * size)
-                     : 4.0 * visible_pairs() * double(s.D) * (case_.backward ? 3.5 : 1.0);
-    const double exps = visible_pairs() * (case_.backward ? 2 : 1);
+    const double pairs = visible_pairs();
+    r.work = r.reads ? 2.0 * pairs / double(s.H) * double(s.G) * double(s.D * size)
+                     : 4.0 * pairs * double(s.D) * (case_.backward ? 3.5 : 1.0);
+    const double exps = pairs * (case_.backward ? 2 : 1);
     const double least =
         r.reads ? r.work / peak_reads(2 * s.B * s.G * s.S * s.D * size) : r.work / peaks.flops + exps / peaks.exps;
     r.ceiling = least / r.ours;

@@ -56,49 +56,46 @@ double seconds_alone(const std::function<void()>& f) {
   return end - start;
 }
 
-}  // namespace
-
-double peak_flops() {
+// Work per second of all threads, the best of five rounds; f(repeats) does so many times `work` in the first cache.
+double peak_rate(double work, const std::function<void(int64_t)>& f) {
+  constexpr int64_t repeats = 2000;
   const int threads = at::get_num_threads();
   double best = 0;
   for (int round = 0; round < 5; ++round) {
     const double start = now();
-    constexpr int64_t repeats = 2000;
-    at::parallel_for(0, threads, 1, [&](int64_t, int64_t) {
-      std::vector<float> a(12 * 256, 0.5f), b(32 * 256 + 16, 0.5f), c(12 * 32 + 16);
-      for (int64_t i = 0; i < repeats; ++i)
-        isa().product({.a = a.data(),
-                       .step = 12,
-                       .row = 1,
-                       .rows = 12,
-                       .b = b.data(),
-                       .b_row = 32,
-                       .lanes = 32,
-                       .c = c.data(),
-                       .c_row = 32,
-                       .n = 256,
-                       .add = false});
-    });
-    best = std::max(best, threads * repeats * 2.0 * 12 * 32 * 256 / (now() - start));
+    at::parallel_for(0, threads, 1, [&](int64_t, int64_t) { f(repeats); });
+    best = std::max(best, threads * repeats * work / (now() - start));
   }
   return best;
 }
 
+}  // namespace
+
+double peak_flops() {
+  return peak_rate(2.0 * 12 * 32 * 256, [](int64_t repeats) {
+    std::vector<float> a(12 * 256, 0.5f), b(32 * 256 + 16, 0.5f), c(12 * 32 + 16);
+    for (int64_t i = 0; i < repeats; ++i)
+      isa().product({.a = a.data(),
+                     .step = 12,
+                     .row = 1,
+                     .rows = 12,
+                     .b = b.data(),
+                     .b_row = 32,
+                     .lanes = 32,
+                     .c = c.data(),
+                     .c_row = 32,
+                     .n = 256,
+                     .add = false});
+  });
+}
+
 double peak_exps() {
-  const int threads = at::get_num_threads();
-  double best = 0;
-  for (int round = 0; round < 5; ++round) {
-    const double start = now();
-    constexpr int64_t repeats = 2000;
-    at::parallel_for(0, threads, 1, [&](int64_t, int64_t) {
-      std::vector<float> scores(kTileQueries * kTileKeys);
-      SoftmaxState state{};
-      for (int64_t i = 0; i < repeats; ++i)  // weights of the last round are scores of this: from 0 to e
-        isa().softmax(scores.data(), 0, kTileKeys, kTileQueries, {}, state, nullptr, 0);
-    });
-    best = std::max(best, threads * repeats * double(kTileQueries * kTileKeys) / (now() - start));
-  }
-  return best;
+  return peak_rate(double(kTileQueries * kTileKeys), [](int64_t repeats) {
+    std::vector<float> scores(kTileQueries * kTileKeys);
+    SoftmaxState state{};
+    for (int64_t i = 0; i < repeats; ++i)  // the weights of one round are the scores of the next
+      isa().softmax(scores.data(), 0, kTileKeys, kTileQueries, {}, state, nullptr, 0);
+  });
 }
 
 double peak_reads(int64_t bytes) {
