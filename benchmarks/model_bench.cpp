@@ -138,6 +138,7 @@ int main(int argc, char** argv) {
     std::cerr << "usage: model_bench CASE THREADS [FOLDER]\n";
     return 2;
   }
+  setenv("THP_MEM_ALLOC_ENABLE", "1", 0);  // as the command does
   at::set_num_threads(std::stoi(argv[2]));
   at::manual_seed(1);
   const Work work = make(argv[1], argc > 3 ? argv[3] : "");

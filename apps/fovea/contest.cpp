@@ -8,6 +8,7 @@
 #include <c10/util/ThreadLocalDebugInfo.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 
 #include "fovea/base/check.h"
@@ -98,14 +99,24 @@ double peak_exps() {
   });
 }
 
+// Each thread reads eight stretches side by side: from memory that is up to twice as fast as one after the other.
 double peak_reads(int64_t bytes) {
+  using Words = uint64_t __attribute__((vector_size(16), may_alias));
+  constexpr int64_t kStretches = 8;
+  const int64_t words = bytes / int64_t(sizeof(Words));
   const auto buffer = at::ones({bytes / 4}, at::kFloat);
-  const float* data = buffer.data_ptr<float>();
+  const auto* data = static_cast<const Words*>(buffer.const_data_ptr());
+  std::atomic<uint64_t> seen = 0;  // or the compiler would drop the reads
   double best = 0;
   for (int round = 0; round < 7; ++round) {
     const double start = now();
-    at::parallel_for(0, bytes / 4, 1 << 14,
-                     [&](int64_t begin, int64_t end) { isa().finite(data + begin, end - begin); });
+    at::parallel_for(0, words, 1 << 12, [&](int64_t begin, int64_t end) {
+      const int64_t stretch = (end - begin) / kStretches;
+      Words sums[kStretches] = {};
+      for (int64_t i = 0; i < stretch; ++i)
+        for (int64_t s = 0; s < kStretches; ++s) sums[s] ^= data[begin + s * stretch + i];
+      for (const Words& sum : sums) seen += sum[0] ^ sum[1];
+    });
     best = std::max(best, double(bytes) / (now() - start));
   }
   return best;

@@ -3,6 +3,7 @@
 
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
+#include <ATen/Version.h>
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
@@ -16,6 +17,7 @@ namespace {
 constexpr int64_t kMostRows = 8;
 // Bytes of weights that one thread reads in the time it takes to wake another.
 constexpr int64_t kBytesPerThread = 1 << 19;
+constexpr int64_t kWidened = 1 << 20;  // numbers of a weight that are widened at a time: they stay in the cache
 
 bool takes(const at::Tensor& x, at::ScalarType type) {
   return x.device().is_cpu() && x.scalar_type() == type && x.is_contiguous() &&
@@ -68,15 +70,41 @@ void run_skinny(const at::Tensor& x, const Affine* layers, at::Tensor* out, int 
   for (int i = 0; i < count; ++i) out[i] = narrow ? wide[i].to(x.scalar_type()) : wide[i];
 }
 
+// LibTorch multiplies half-width matrices well from AVX-512 on; with AVX2 it is many times slower than with f32.
+bool is_better_widened(const at::Tensor& x, const Affine& layer) {
+  static const bool slow = at::get_cpu_capability() == "AVX2";
+  return slow && x.numel() > 0 && x.dim() > 0 && layer.weight.dim() == 2 && takes(x, at::kBFloat16) &&
+         takes(layer.weight, at::kBFloat16) && (!layer.bias.defined() || takes(layer.bias, at::kBFloat16));
+}
+
+at::Tensor run_widened(const at::Tensor& x, const Affine& layer) {
+  if (log_wanted("dispatch")) log("dispatch", "affine: bf16 widened to f32, block by block");
+  const int64_t outputs = layer.weight.size(0), width = layer.weight.size(1);
+  const at::Tensor input = x.to(at::kFloat);
+  auto shape = x.sizes().vec();
+  shape.back() = outputs;
+  at::Tensor out = at::empty(shape, x.options());
+  const int64_t block = std::max<int64_t>(1, kWidened / std::max<int64_t>(1, width));
+  for (int64_t first = 0; first < outputs; first += block) {
+    const int64_t count = std::min(block, outputs - first);
+    std::optional<at::Tensor> bias;
+    if (layer.bias.defined()) bias = layer.bias.narrow(0, first, count).to(at::kFloat);
+    out.narrow(-1, first, count).copy_(at::linear(input, layer.weight.narrow(0, first, count).to(at::kFloat), bias));
+  }
+  return out;
+}
+
 }  // namespace
 
 at::Tensor affine(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
   const Affine layer{weight, bias};
-  if (!is_skinny(x, layer))
-    return at::linear(x, weight, bias.defined() ? std::optional<at::Tensor>(bias) : std::nullopt);
-  at::Tensor out;
-  run_skinny(x, &layer, &out, 1);
-  return out;
+  if (is_skinny(x, layer)) {
+    at::Tensor out;
+    run_skinny(x, &layer, &out, 1);
+    return out;
+  }
+  if (is_better_widened(x, layer)) return run_widened(x, layer);
+  return at::linear(x, weight, bias.defined() ? std::optional<at::Tensor>(bias) : std::nullopt);
 }
 
 std::array<at::Tensor, 3> affine3(const at::Tensor& x, const std::array<Affine, 3>& layers) {

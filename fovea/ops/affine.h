@@ -14,7 +14,8 @@ struct Affine {
   at::Tensor bias;    // [N] or undefined
 };
 
-// x [..., K] -> [..., N]. at::linear, except for up to eight f32 or bf16 rows on a CPU that need no gradient.
+// x [..., K] -> [..., N]. at::linear, except on a CPU where no gradient is needed: up to eight f32 or bf16 rows are
+// bound by reading the weights; bf16 is widened to f32 block by block where LibTorch has no fast product of it (AVX2).
 at::Tensor affine(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias = {});
 
 // Three layers of one input, such as query, key and value, in one go.

@@ -28,9 +28,10 @@ TEST(Affine, FewRowsEqualTheDefinition) {
 
 TEST(Affine, HalfWidthRowsAreRoundedOnce) {
   at::manual_seed(3);
-  for (int64_t rows : {1, 3, 8}) {
+  for (int64_t rows : {1, 3, 8, 9, 40}) {
     const auto draw = [](at::IntArrayRef shape) { return at::randn(shape).to(at::kBFloat16); };
-    const auto x = draw({rows, 130}), w = draw({21, 130}), b = draw({21});
+    const int64_t outputs = rows == 40 ? 9000 : 21;  // more than one block of what is widened at a time
+    const auto x = draw({rows, 130}), w = draw({outputs, 130}), b = draw({outputs});
     const auto want = at::linear(x.to(at::kDouble), w.to(at::kDouble), b.to(at::kDouble));
     const auto got = affine(x, w, b);
     EXPECT_EQ(got.scalar_type(), at::kBFloat16);
