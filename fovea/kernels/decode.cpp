@@ -46,16 +46,9 @@ class DecodeWorker {
     for (int64_t from = 0; from < group; from += one_plan ? group : 1) {
       const int64_t heads = one_plan ? group : 1;
       const TilePlan& plan = s.plan_of(first_head + from);
-      const auto steps = plan.steps(0);
-      for (size_t i = 0; i < steps.size(); ++i) {
-        if (steps[i].tile < part.first || steps[i].tile >= part.last) continue;
-        const bool more = i + 1 < steps.size() && steps[i + 1].tile < part.last;
-        const Matrix& keys = s.key.at(part.group);
-        const Matrix next = more && keys.column == 1
-                                ? keys.at((steps[i + 1].tile * kTileKeys + steps[i + 1].first) * keys.row)
-                                : Matrix{};
-        if (!tile(s, part.group, plan, steps[i], from, heads, peak.data(), sum.data(), output.data(), next))
-          return false;
+      for (const TilePlan::Step& step : plan.steps(0)) {
+        if (step.tile < part.first || step.tile >= part.last) continue;
+        if (!tile(s, part.group, plan, step, from, heads, peak.data(), sum.data(), output.data())) return false;
       }
     }
     for (int64_t r = 0; r < rows; ++r, partial += 2 + task_.E) {
@@ -75,7 +68,7 @@ class DecodeWorker {
   }
 
   bool tile(const Sequence& s, int64_t g, const TilePlan& plan, const TilePlan::Step& step, int64_t from, int64_t heads,
-            float* peak, float* sum, float* output, const Matrix& next_keys) {
+            float* peak, float* sum, float* output) {
     const int64_t k0 = step.tile * kTileKeys + step.first, count = step.last - step.first, first_row = from * s.T,
                   rows = heads * s.T;
     const Matrix key = rows_of(s.key.at(g), k0, count, packed_keys_),
@@ -96,7 +89,7 @@ class DecodeWorker {
     }
     for (int64_t r = 0; r < rows; ++r)
       for (int64_t e = 0; factor[r] != 1 && e < task_.E; ++e) output[(first_row + r) * task_.E + e] *= factor[r];
-    isa_.decode_output({nullptr, rows, count, task_.E, value, scores_, output + first_row * task_.E, next_keys});
+    isa_.decode_output({nullptr, rows, count, task_.E, value, scores_, output + first_row * task_.E, {}});
     return true;
   }
 

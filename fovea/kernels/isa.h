@@ -62,7 +62,7 @@ struct DecodeBlock {
   Matrix matrix;  // keys (or values): [keys][width], column stride 1
   float* scores;  // [rows][kTileKeys]
   float* output;  // [rows][width]
-  Matrix next;    // what will be read after this; row k of it is asked for while row k of `matrix` is read
+  Matrix next;    // what decode_output will read: row k of it is asked for while decode_scores reads row k of `matrix`
 };
 
 // Dropout of the element in row r and column c of what a part of a block adds; see dropout.h.

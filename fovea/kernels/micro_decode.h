@@ -16,26 +16,36 @@ struct DecodeLoops : RowLoops<V> {
   using Base::kInfinity, Base::kLog2E, Base::W;
   template <Number type>
   using Reader = typename Base::template Reader<type>;
+  template <Number type>
+  using Numbers = typename Base::template Numbers<type>;
 
-  // W dot products at once: of `rows` queries with W / rows keys. Behind the last key it is read again and again.
-  template <Number type, int rows>
-  [[gnu::always_inline]] static inline void dots(const DecodeBlock& b, int64_t r, int64_t k) {
+  // W dot products at once: of `rows` queries with W / rows keys, k, k + run, k + 2 run …; behind the last key it is
+  // read again and again. Keys apart are streams side by side, which keep memory busier than neighbours do.
+  template <Number type, int rows, bool ask>
+  [[gnu::always_inline]] static inline void dots(const DecodeBlock& b, int64_t r, int64_t k, int64_t run) {
     constexpr int keys = W / rows;
-    const Reader<type> matrix(b.matrix), next(b.next);
-    const typename Reader<type>::T* key[keys];
-    for (int j = 0; j < keys; ++j) key[j] = matrix.at(k + j < b.keys ? k + j : b.keys - 1);
+    constexpr int64_t line = 64 / int64_t(sizeof(Numbers<type>));
+    const Reader<type> matrix(b.matrix), next(b.next.data ? b.next : b.matrix);
+    const Numbers<type>*key[keys], *after[keys];
+    for (int j = 0; j < keys; ++j) {
+      const int64_t at = k + j * run < b.keys ? k + j * run : b.keys - 1;
+      key[j] = matrix.at(at), after[j] = next.at(at);
+    }
     F sums[W] = {};
     const float* query = b.query + r * b.width;
     const int64_t width = b.width;
     int64_t d = 0;
     for (; d + W <= width; d += W) {
+      if (ask && d % line == 0)
+#pragma GCC unroll 16
+        for (int j = 0; j < keys; ++j) __builtin_prefetch(after[j] + d, 0, 2);
       F x[rows];
+#pragma GCC unroll 4
       for (int i = 0; i < rows; ++i) x[i] = V::load(query + i * width + d);
 #pragma GCC unroll 16
       for (int j = 0; j < keys; ++j) {
-        if (r == 0) next.ask_for(k + j, d);
         const F y = Reader<type>::load(key[j] + d);
-#pragma GCC unroll 2
+#pragma GCC unroll 4
         for (int i = 0; i < rows; ++i) sums[i * keys + j] += x[i] * y;
       }
     }
@@ -48,15 +58,24 @@ struct DecodeLoops : RowLoops<V> {
     for (; d < width; ++d)
       for (int i = 0; i < W; ++i) out[i] += query[i / keys * width + d] * Reader<type>::number(key[i % keys] + d);
     for (int i = 0; i < rows; ++i)
-      __builtin_memcpy(b.scores + (r + i) * kTileKeys + k, out + i * keys, sizeof(float) * keys);
+      for (int j = 0; j < keys; ++j) b.scores[(r + i) * kTileKeys + k + j * run] = out[i * keys + j];
+  }
+
+  // The first rows ask for what will be read next.
+  template <Number type, int rows>
+  static void dots_of(const DecodeBlock& b, int64_t r) {
+    constexpr int keys = W / rows;
+    const int64_t run = (b.keys + keys - 1) / keys;
+    for (int64_t k = 0; k < run; ++k)
+      r == 0 ? dots<type, rows, true>(b, r, k, run) : dots<type, rows, false>(b, r, k, run);
   }
 
   template <Number type>
   static void scores_of(const DecodeBlock& b) {
     int64_t r = 0;
-    for (; r + 2 <= b.rows; r += 2)
-      for (int64_t k = 0; k < b.keys; k += W / 2) dots<type, 2>(b, r, k);
-    for (int64_t k = 0; r < b.rows && k < b.keys; k += W) dots<type, 1>(b, r, k);
+    for (; r + 4 <= b.rows; r += 4) dots_of<type, 4>(b, r);
+    if (r + 2 <= b.rows) dots_of<type, 2>(b, r), r += 2;
+    if (r < b.rows) dots_of<type, 1>(b, r);
   }
   static void decode_scores(const DecodeBlock& b) {
     b.matrix.type == Number::kFloat ? scores_of<Number::kFloat>(b) : scores_of<Number::kBFloat16>(b);
@@ -89,18 +108,18 @@ struct DecodeLoops : RowLoops<V> {
 
   template <Number type, int rows, int vectors>
   [[gnu::always_inline]] static inline void weighted(const DecodeBlock& b, int64_t r, int64_t e) {
-    const Reader<type> matrix(b.matrix), next(b.next);
+    const Reader<type> matrix(b.matrix);
     F sums[rows][vectors] = {};
     const float* weight = b.scores + r * kTileKeys;
     for (int64_t k = 0; k < b.keys; ++k) {
       const auto* row = matrix.at(k) + e;
       F w[rows];
-      for (int i = 0; i < rows; ++i) w[i] = V::set(weight[i * kTileKeys + k]);
 #pragma GCC unroll 4
+      for (int i = 0; i < rows; ++i) w[i] = V::set(weight[i * kTileKeys + k]);
+#pragma GCC unroll 8
       for (int v = 0; v < vectors; ++v) {
-        if (r == 0) next.ask_for(k, e + v * W);
         const F value = Reader<type>::load(row + v * W);
-#pragma GCC unroll 2
+#pragma GCC unroll 4
         for (int i = 0; i < rows; ++i) sums[i][v] += w[i] * value;
       }
     }
@@ -114,8 +133,9 @@ struct DecodeLoops : RowLoops<V> {
 
   template <Number type, int rows>
   static void weighted_rows(const DecodeBlock& b, int64_t r) {
+    constexpr int vectors = 8 / rows;  // eight sums: as many as additions are under way at once
     int64_t e = 0;
-    for (; e + 4 * W <= b.width; e += 4 * W) weighted<type, rows, 4>(b, r, e);
+    for (; e + vectors * W <= b.width; e += vectors * W) weighted<type, rows, vectors>(b, r, e);
     for (; e + W <= b.width; e += W) weighted<type, rows, 1>(b, r, e);
     const Reader<type> matrix(b.matrix);
     for (; e < b.width; ++e) {
@@ -131,7 +151,8 @@ struct DecodeLoops : RowLoops<V> {
   template <Number type>
   static void output_of(const DecodeBlock& b) {
     int64_t r = 0;
-    for (; r + 2 <= b.rows; r += 2) weighted_rows<type, 2>(b, r);
+    for (; r + 4 <= b.rows; r += 4) weighted_rows<type, 4>(b, r);
+    if (r + 2 <= b.rows) weighted_rows<type, 2>(b, r), r += 2;
     if (r < b.rows) weighted_rows<type, 1>(b, r);
   }
   static void decode_output(const DecodeBlock& b) {

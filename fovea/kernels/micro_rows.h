@@ -28,10 +28,6 @@ struct RowLoops : Loops<V> {
     static F load(const float* p) { return V::load(p); }
     static F load(const uint16_t* p) { return V::load_bf16(p); }
     static float number(const T* p) { return to_float({const_cast<T*>(p), type, 0, 1}, 0); }
-    // Rows of a head lie pages apart where heads are interleaved, and no processor foresees that by itself.
-    void ask_for(int64_t k, int64_t i) const {
-      if (data && i * int64_t(sizeof(T)) % 64 == 0) __builtin_prefetch(at(k) + i, 0, 2);
-    }
   };
   template <Number type>
   using Numbers = typename Reader<type>::T;
