@@ -18,6 +18,7 @@ namespace fovea::bench {
 namespace {
 
 constexpr size_t kFewestRounds = 5;
+constexpr double kPatience = 20;  // times as long as asked for, after which fewer rounds have to do
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
@@ -126,7 +127,11 @@ void measure(Result& r, double seconds, const std::function<void()>& ours, const
   r.bytes = peak_bytes(ours);
   r.peer_bytes = peak_bytes(theirs);
   std::vector<double> ratios;
-  for (const double end = now() + seconds; now() < end || ratios.size() < kFewestRounds;) {
+  const double start = now();
+  const auto goes_on = [&](double spent) {
+    return spent < seconds || (ratios.size() < kFewestRounds && spent < kPatience * seconds);
+  };
+  while (ratios.empty() || goes_on(now() - start)) {
     const double a = now();
     ours();
     const double b = now();

@@ -70,11 +70,10 @@ void run_skinny(const at::Tensor& x, const Affine* layers, at::Tensor* out, int 
   for (int i = 0; i < count; ++i) out[i] = narrow ? wide[i].to(x.scalar_type()) : wide[i];
 }
 
-// LibTorch multiplies half-width matrices well from AVX-512 on; with AVX2 it is many times slower than with f32.
 bool is_better_widened(const at::Tensor& x, const Affine& layer) {
-  static const bool slow = at::get_cpu_capability() == "AVX2";
-  return slow && x.numel() > 0 && x.dim() > 0 && layer.weight.dim() == 2 && takes(x, at::kBFloat16) &&
-         takes(layer.weight, at::kBFloat16) && (!layer.bias.defined() || takes(layer.bias, at::kBFloat16));
+  return half_products_are_slow() && x.numel() > 0 && x.dim() > 0 && layer.weight.dim() == 2 &&
+         takes(x, at::kBFloat16) && takes(layer.weight, at::kBFloat16) &&
+         (!layer.bias.defined() || takes(layer.bias, at::kBFloat16));
 }
 
 at::Tensor run_widened(const at::Tensor& x, const Affine& layer) {
@@ -95,6 +94,11 @@ at::Tensor run_widened(const at::Tensor& x, const Affine& layer) {
 }
 
 }  // namespace
+
+bool half_products_are_slow() {
+  static const bool slow = at::get_cpu_capability() == "AVX2";
+  return slow;
+}
 
 at::Tensor affine(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
   const Affine layer{weight, bias};

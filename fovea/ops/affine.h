@@ -21,4 +21,7 @@ at::Tensor affine(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
 // Three layers of one input, such as query, key and value, in one go.
 std::array<at::Tensor, 3> affine3(const at::Tensor& x, const std::array<Affine, 3>& layers);
 
+// LibTorch multiplies matrices of bf16 well from AVX-512 on; with AVX2 many times more slowly than those of f32.
+bool half_products_are_slow();
+
 }  // namespace fovea

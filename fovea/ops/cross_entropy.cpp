@@ -11,6 +11,7 @@
 #include "fovea/base/check.h"
 #include "fovea/data/batch.h"
 #include "fovea/kernels/dispatch.h"
+#include "fovea/ops/affine.h"
 
 namespace fovea {
 namespace {
@@ -52,6 +53,12 @@ struct LinearCrossEntropy {
 LinearCrossEntropy run_linear_cross_entropy(const at::Tensor& hidden, const at::Tensor& weight,
                                             const at::Tensor& labels, double smoothing, bool hidden_wanted,
                                             bool weight_wanted) {
+  if (hidden.scalar_type() != at::kFloat && half_products_are_slow()) {
+    auto out = run_linear_cross_entropy(hidden.to(at::kFloat), weight.to(at::kFloat), labels, smoothing, hidden_wanted,
+                                        weight_wanted);
+    if (hidden_wanted) out.hidden_gradient = out.hidden_gradient.to(hidden.scalar_type());
+    return out;
+  }
   const int64_t rows = hidden.size(0), width = hidden.size(1), vocabulary = weight.size(0);
   const int64_t a_chunk = std::clamp<int64_t>(kChunkLogits / vocabulary, 1, std::max<int64_t>(rows, 1));
   const bool gradient = hidden_wanted || weight_wanted, narrow = hidden.scalar_type() != at::kFloat;

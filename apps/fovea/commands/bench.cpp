@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "apps/fovea/attention_bench.h"
 #include "apps/fovea/commands/registry.h"
@@ -50,8 +49,7 @@ struct Bench {
       FOVEA_CHECK_CONFIG(std::find(known.begin(), known.end(), name) != known.end(), "unknown case \"", name, "\"",
                          suggestion(name, known), "; fovea bench --list names all");
     FOVEA_CHECK_CONFIG(std::isfinite(seconds) && seconds > 0, "--seconds is ", seconds, ", wanted more than 0");
-    std::optional<FileCommit> report;  // what cannot be written is told before anything is measured
-    if (!json.empty()) report.emplace(json);
+    if (!json.empty()) FileCommit probe(json);  // what cannot be written is told before anything is measured
     threads.apply();
     const bench::Peaks peaks{bench::peak_flops(), bench::peak_exps()};
     const int cores = at::get_num_threads();
@@ -75,11 +73,15 @@ struct Bench {
       measured(c.name, [&](at::ScalarType type) { return bench::run_attention_case(c, type, seconds, peaks); });
     for (const auto& c : bench::neighbour_cases())
       measured(c.name, [&](at::ScalarType type) { return bench::run_neighbour_case(c, type, seconds, peaks); });
-    if (report) {
-      report->write(results.dump(1) + "\n");
-      report->commit();
-    }
     return 0;
+  }
+
+  // After each case, so that nothing measured is lost.
+  void save(const nlohmann::ordered_json& results) const {
+    if (json.empty()) return;
+    FileCommit file(json);
+    file.write(results.dump(1) + "\n");
+    file.commit();
   }
 
   void show(const bench::Result& r, nlohmann::ordered_json& results) const {
@@ -108,6 +110,7 @@ struct Bench {
                        {"peer_error", r.peer_error},
                        {"extra_bytes", r.bytes},
                        {"peer_extra_bytes", r.peer_bytes}});
+    save(results);
   }
 };
 
