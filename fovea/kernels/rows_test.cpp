@@ -284,7 +284,7 @@ TEST(Rows, ALinearLayerOfFewRows) {
   for (const Isa* isa : runnable_isas()) {
     for (int64_t rows = 1; rows <= 8; ++rows) {
       for (int64_t width : {1, 9, 64, 130}) {
-        for (int64_t outputs : {1, 2, 7, 12}) {
+        for (int64_t outputs : {1, 2, 7, 12, 41}) {
           const auto x = draws(size_t(rows * width), 1), weight = draws(size_t(outputs * width), 2),
                      bias = draws(size_t(outputs), 3);
           auto narrow = narrowed(weight);
@@ -292,8 +292,9 @@ TEST(Rows, ALinearLayerOfFewRows) {
             std::vector<float> y(size_t(rows * (outputs + 1)), -1.0f);
             const Matrix stored{half ? (void*)narrow.data() : (void*)weight.data(),
                                 half ? Number::kBFloat16 : Number::kFloat, width, 1};
-            isa->skinny_linear({x.data(), stored, half ? nullptr : bias.data(), y.data(), rows, width, outputs + 1}, 0,
-                               outputs);
+            const SkinnyLinear call{x.data(), stored, half ? nullptr : bias.data(), y.data(), rows, width, outputs + 1};
+            isa->skinny_linear(call, 0, outputs / 3);
+            isa->skinny_linear(call, outputs / 3, outputs);
             for (int64_t m = 0; m < rows; ++m) {
               for (int64_t n = 0; n < outputs; ++n) {
                 double wanted = half ? 0 : bias[size_t(n)];
@@ -307,6 +308,25 @@ TEST(Rows, ALinearLayerOfFewRows) {
             }
           }
         }
+      }
+    }
+  }
+}
+
+// gelu(x) = x/2 · (1 + tanh u), u = √(2/π) · (x + 0.044715 x³) (Hendrycks & Gimpel 2016).
+TEST(Rows, GeluAndItsGradient) {
+  const double root = std::sqrt(2 / M_PI);
+  for (const Isa* isa : runnable_isas()) {
+    for (const int64_t count : kWidths) {
+      auto x = draws(size_t(count), 11), gradient = draws(size_t(count), 12), y = room(count), dx = room(count);
+      for (int64_t i = 0; i < count; i += 3) x[size_t(i)] *= 8;  // into both flat ends
+      isa->gelu(x.data(), y.data(), count);
+      isa->gelu_backward(x.data(), gradient.data(), dx.data(), count);
+      for (size_t i = 0; i < x.size(); ++i) {
+        const double v = x[i], t = std::tanh(root * (v + 0.044715 * v * v * v));
+        const double slope = 0.5 * (1 + t) + 0.5 * v * (1 - t * t) * root * (1 + 3 * 0.044715 * v * v);
+        EXPECT_NEAR(y[i], 0.5 * v * (1 + t), 2e-6 * (1 + std::abs(v))) << isa->name << ' ' << v;
+        EXPECT_NEAR(dx[i], gradient[i] * slope, 4e-6 * (1 + std::abs(gradient[i]))) << isa->name << ' ' << v;
       }
     }
   }
