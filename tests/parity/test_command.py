@@ -19,7 +19,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = os.environ.get("FOVEA_BUILD") or os.environ.get("FOVEA_BUILD_DIR") or ROOT / "build/release"
 COMMAND = os.environ.get("FOVEA_COMMAND") or str(pathlib.Path(BUILD) / "bin/fovea")
-VERBS = ["attend", "classify", "completion", "encode", "env", "eval", "fill-mask", "generate", "inspect", "tokenize", "train", "translate"]
+VERBS = ["answer", "attend", "classify", "completion", "encode", "env", "eval", "fill-mask", "generate", "inspect", "tokenize", "train", "translate"]
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 RECIPE = """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""fovea encode, classify, fill-mask and attend on small encoders, against transformers and its tokenizer."""
+"""fovea encode, classify, fill-mask, answer and attend on small encoders, against transformers and its tokenizer."""
 import json
 import re
 import shutil
@@ -9,7 +9,7 @@ import pytest
 import torch
 from test_command import fovea, good
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
-from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification, BertForTokenClassification, BertModel
+from transformers import BertConfig, BertForMaskedLM, BertForQuestionAnswering, BertForSequenceClassification, BertForTokenClassification, BertModel
 
 WORDS = "in the beginning god created heaven and earth light was good day night water".split()
 TEXTS = ["In the beginning", "light", "God created the heaven and the earth, and the light was good; and the water was good.", "day night",
@@ -50,6 +50,7 @@ MADE = {
     "rows": (BertForSequenceClassification, dict(id2label=NAMES)),
     "several": (BertForSequenceClassification, dict(id2label=NAMES, problem_type="multi_label_classification")),
     "tokens": (BertForTokenClassification, dict(id2label=NAMES)),
+    "answers": (BertForQuestionAnswering, {}),
 }
 
 
@@ -179,6 +180,24 @@ def test_fill_mask(work, theirs, models_by_name):
     assert [line.split("\t")[0] for line in lines] == ["1", "1", "2", "2"]
 
 
+def test_answer(work, models_by_name):
+    question, text = "what was good", "In the beginning, the light was good"
+    result, = objects(good("answer", "--model", "answers", "-q", question, "--top-k", "5", "--longest", "3", "--json", text, cwd=work))
+    model, tokenizer = models_by_name[1]["answers"]
+    encoding = tokenizer.encode(question, text)
+    with torch.no_grad():
+        out = model(torch.tensor([encoding.ids]), token_type_ids=torch.tensor([encoding.type_ids]))
+    places = [i for i, (type, special) in enumerate(zip(encoding.type_ids, encoding.special_tokens_mask)) if type == 1 and not special]
+    begin, end = (logits[0][[0, *places]].softmax(0)[1:] for logits in (out.start_logits, out.end_logits))
+    spans = sorted(((begin[i] * end[j]).item(), encoding.offsets[places[i]][0], encoding.offsets[places[j]][1])
+                   for i in range(len(places)) for j in range(i, min(i + 3, len(places))))[::-1][:5]
+    assert [r["offset"] for r in result] == [[first, last] for _, first, last in spans]
+    assert [r["text"] for r in result] == [text[first:last] for _, first, last in spans]
+    assert [r["score"] for r in result] == pytest.approx([score for score, *_ in spans], abs=1e-5)
+    line, = good("answer", "--model", "answers", "-q", question, text, "--longest", "3", cwd=work).splitlines()
+    assert line.split("\t")[1] == result[0]["text"]
+
+
 def test_attend(work):
     record = json.loads(good("attend", "--model", "words", TEXTS[0], "--json", cwd=work))
     assert len(record["maps"]) == 2
@@ -204,6 +223,11 @@ BAD = {
     "a classifier fills nothing": (["fill-mask", "--model", "rows", "a [MASK]"], 3, 'rows.*head is "classifier"', b""),
     "no mask": (["fill-mask", "--model", "words"], 3, r"line 2: the text has no \[MASK\]", b"a [MASK]\nb\n"),
     "no candidates": (["fill-mask", "--model", "words", "--top-k", "0", "a [MASK]"], 2, "--top-k is 0", b""),
+    "a masked model answers nothing": (["answer", "--model", "words", "-q", "a", "b"], 3, 'words.*head is "masked_lm"', b""),
+    "no question": (["answer", "--model", "answers", "b"], 2, "--question", b""),
+    "nothing to answer with": (["answer", "--model", "answers", "-q", "a"], 3, "line 2.*no tokens", b"a\n\n"),
+    "a question too long": (["answer", "--model", "answers", "-q", LONG, "b"], 3, "text 1.*question leaves", b""),
+    "no answers": (["answer", "--model", "answers", "-q", "a", "--top-k", "0", "b"], 2, "--top-k is 0", b""),
     "encoders write nothing": (["generate", "--model", "words", "--prompt", "a"], 3, "does not write text", b""),
     "encoders predict no next token": (["eval", "--model", "words", "--data", "texts.txt", "--kind", "text"], 2, "bert model", b""),
 }
@@ -219,7 +243,7 @@ def test_bad_input(work, name):
 
 
 def test_help_and_completion(work):
-    for verb in ("encode", "classify", "fill-mask"):
+    for verb in ("encode", "classify", "fill-mask", "answer"):
         assert f"Usage: fovea {verb}" in good(verb, "--help", cwd=work)
     (work / "completion.bash").write_text(good("completion", "bash", cwd=work))
     ask = """source completion.bash
