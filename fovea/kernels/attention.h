@@ -61,6 +61,8 @@ struct AttentionTask {
   const Isa* isa = nullptr;
 
   TileDropout tile_dropout(int64_t b, int64_t h, int64_t q0) const;
+  // Whether products are of pairs of bf16: all inputs are, and the instruction set has them.
+  bool paired() const;
 };
 
 // Writes output and log_sum_exp (−∞ where a query sees nothing). false, and unspecified output: a key or value that is

@@ -16,15 +16,55 @@ namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
-// [B, heads, rows, width] stored as [B, rows, heads, width].
+// [B, heads, rows, width] stored as [B, rows, heads, width, column], of which the last axis is a gap. Kernels see bf16
+// numbers in `narrow`, the equations what those stand for in `data`.
 struct Array {
-  int64_t heads, rows, width;
+  int64_t heads, rows, width, column;
+  Number type;
   std::vector<float> data;
-  Array(int64_t b, int64_t h, int64_t r, int64_t w) : heads(h), rows(r), width(w), data(size_t(b * h * r * w)) {}
-  Heads of(int64_t b) { return {{data.data() + b * rows * heads * width, Number::kFloat, heads * width, 1}, width}; }
-  float& at(int64_t b, int64_t h, int64_t r, int64_t w) {
-    return data[size_t(((b * rows + r) * heads + h) * width + w)];
+  std::vector<uint16_t> narrow;
+  Array(int64_t b, int64_t h, int64_t r, int64_t w, int64_t column, Number type)
+      : heads(h), rows(r), width(w), column(column), type(type), data(size_t(b * h * r * w * column)) {
+    if (type == Number::kBFloat16) narrow.resize(data.size());
   }
+  Heads of(int64_t b) {
+    void* first = type == Number::kFloat ? static_cast<void*>(data.data()) : static_cast<void*>(narrow.data());
+    const Matrix all{first, type, heads * width * column, column};
+    return {all.at(b * rows * all.row), width * column};
+  }
+  size_t index(int64_t b, int64_t h, int64_t r, int64_t w) const {
+    return size_t((((b * rows + r) * heads + h) * width + w) * column);
+  }
+  float& at(int64_t b, int64_t h, int64_t r, int64_t w) { return data[index(b, h, r, w)]; }
+  void round() {
+    const int64_t n = int64_t(narrow.size());
+    all_isas().back()->store(data.data(), n, 1, n, {narrow.data(), type, n, 1});
+    widen();
+  }
+  void widen() {
+    const int64_t n = int64_t(narrow.size());
+    all_isas().back()->pack({narrow.data(), type, n, 1}, 1, n, 1.0f, data.data(), n);
+  }
+};
+
+// score += slope · (k mod 3) + 0.1 · q[0], with gradients for the slope and the query.
+struct Tilt : ScoreVisitor {
+  float slope;
+  int64_t D;
+  Tilt(float slope, int64_t D) : slope(slope), D(D) {}
+  void forward(const ScoreTile& t) const override {
+    for (int64_t k = 0; k < t.keys; ++k)
+      for (int64_t q = 0; q < t.queries; ++q)
+        t.values[k * t.stride + q] += slope * float((t.k0 + k) % 3) + 0.1f * t.query[q * D];
+  }
+  void backward(const ScoreTile& t, const ScoreTile&, float* const* own) const override {
+    for (int64_t k = 0; k < t.keys; ++k)
+      for (int64_t q = 0; q < t.queries; ++q) {
+        own[0][0] += t.values[k * t.stride + q] * float((t.k0 + k) % 3);
+        t.query_gradient[q * D] += t.values[k * t.stride + q] * 0.1f;
+      }
+  }
+  bool reads_query() const override { return true; }
 };
 
 struct Case {
@@ -32,6 +72,9 @@ struct Case {
   double dropout = 0;
   float soft_cap = 0;
   MaskRulePtr mask = full_rule();
+  float tilt = 0;  // the slope of a Tilt
+  int64_t column = 1;
+  Number type = Number::kFloat;
 };
 
 struct Attempt {
@@ -39,23 +82,39 @@ struct Attempt {
   Array q, k, v, o, go, dq, dk, dv;
   std::vector<float> lse;
   TilePlans plans;
+  Tilt tilt;
+  float tilt_gradient = 0;
 
   explicit Attempt(const Case& x)
       : c(x),
-        q(x.B, x.H, x.T, x.D),
-        k(x.B, x.G, x.S, x.D),
-        v(x.B, x.G, x.S, x.E),
-        o(x.B, x.H, x.T, x.E),
+        q(x.B, x.H, x.T, x.D, x.column, x.type),
+        k(x.B, x.G, x.S, x.D, x.column, x.type),
+        v(x.B, x.G, x.S, x.E, x.column, x.type),
+        o(x.B, x.H, x.T, x.E, x.column, x.type),
         go(o),
         dq(q),
         dk(k),
         dv(v),
         lse(size_t(x.B * x.H * x.T)),
-        plans(*x.mask, 0, x.B, x.H, x.T, x.S) {
+        plans(*x.mask, 0, x.B, x.H, x.T, x.S),
+        tilt(x.tilt, x.D) {
     std::mt19937 generator(11);
     std::normal_distribution<float> normal;
     for (Array* array : {&q, &k, &v, &go})
       for (float& number : array->data) number = normal(generator);
+    round();
+  }
+
+  void round() {
+    for (Array* array : {&q, &k, &v, &go})
+      if (c.type == Number::kBFloat16) array->round();
+  }
+  bool run(const Isa& isa, int threads, bool gradients = true) {
+    if (!attention_forward(task(isa, threads))) return false;
+    if (gradients) attention_backward(task(isa, threads));
+    for (Array* array : {&o, &dq, &dk, &dv})
+      if (c.type == Number::kBFloat16) array->widen();
+    return true;
   }
 
   AttentionTask task(const Isa& isa, int threads) {
@@ -82,6 +141,10 @@ struct Attempt {
                                .query_gradient = dq.of(b),
                                .key_gradient = dk.of(b),
                                .value_gradient = dv.of(b)});
+    if (c.tilt != 0) {
+      for (Sequence& s : out.sequences) s.visitors = {&tilt};
+      out.learned = {{{&tilt_gradient, 1}}};
+    }
     out.threads = threads;
     out.parallel = [](int64_t n, const std::function<void(int64_t)>& f) {
       std::vector<std::thread> others;
@@ -93,19 +156,21 @@ struct Attempt {
     return out;
   }
 
+  // In bf16 what the kernels round to 8 bits may be off by 2⁻⁸ of itself, and no sum by more than that makes of it:
+  // results; weights before they are summed, meet values or output gradients; score gradients before they meet queries;
+  // and the output that a query's delta is computed from.
   void expect_equations() {
-    Array out(c.B, c.H, c.T, c.E);
+    const double unit = c.type == Number::kFloat ? 0 : 0x1.02p-8;
     std::vector<double> want_q(dq.data.size()), want_k(dk.data.size()), want_v(dv.data.size());
-    const auto index = [](const Array& a, int64_t b, int64_t h, int64_t r, int64_t w) {
-      return size_t(((b * a.rows + r) * a.heads + h) * a.width + w);
-    };
+    std::vector<double> off_q(dq.data.size()), off_k(dk.data.size()), off_v(dv.data.size());
+    double want_tilt = 0, off_tilt = 0;
     const AttentionDropout dropout(c.dropout, 5);
     for (int64_t b = 0; b < c.B; ++b) {
       for (int64_t h = 0; h < c.H; ++h) {
         const int64_t g = h * c.G / c.H;
         for (int64_t i = 0; i < c.T; ++i) {
           std::vector<double> weight(size_t(c.S)), slope(size_t(c.S), 1), keep(size_t(c.S), 1);
-          double peak = -kInf, sum = 0, delta = 0;
+          double peak = -kInf, sum = 0, delta = 0, off_delta = 0;
           for (int64_t j = 0; j < c.S; ++j) {
             double score = 0;
             for (int64_t d = 0; d < c.D; ++d) score += 0.3f * double(q.at(b, h, i, d)) * k.at(b, g, j, d);
@@ -113,13 +178,14 @@ struct Attempt {
               const double t = std::tanh(score / c.soft_cap);
               score = c.soft_cap * t, slope[size_t(j)] = 1 - t * t;
             }
+            if (c.tilt != 0) score += c.tilt * double(j % 3) + double(0.1f) * q.at(b, h, i, 0);
             weight[size_t(j)] = c.mask->allowed(b, h, i, j) ? score : -kInf;
             peak = std::max(peak, weight[size_t(j)]);
           }
           for (double& w : weight) sum += w = w == -kInf ? 0 : std::exp(w - peak);
           const double lse_wanted = sum > 0 ? peak + std::log(sum) : -kInf;
           if (sum > 0) {
-            ASSERT_NEAR(lse[size_t((b * c.H + h) * c.T + i)], lse_wanted, 5e-6);
+            ASSERT_NEAR(lse[size_t((b * c.H + h) * c.T + i)], lse_wanted, 5e-6 + unit);
           } else {
             ASSERT_EQ(lse[size_t((b * c.H + h) * c.T + i)], -kInf);
           }
@@ -128,32 +194,48 @@ struct Attempt {
             if (c.dropout > 0) keep[size_t(j)] = dropout.kept(b, h, i, j) ? 1 / (1 - c.dropout) : 0;
           }
           for (int64_t e = 0; e < c.E; ++e) {
-            double x = 0;
-            for (int64_t j = 0; j < c.S; ++j) x += weight[size_t(j)] * keep[size_t(j)] * v.at(b, g, j, e);
-            ASSERT_NEAR(o.at(b, h, i, e), x, 5e-6) << "b " << b << " h " << h << " i " << i << " e " << e;
-            delta += x * go.at(b, h, i, e);
+            double x = 0, size = 0;
+            for (int64_t j = 0; j < c.S; ++j) {
+              const double term = weight[size_t(j)] * keep[size_t(j)] * v.at(b, g, j, e);
+              x += term, size += std::abs(term);
+            }
+            const double off = unit * (2 * size + std::abs(x));
+            ASSERT_NEAR(o.at(b, h, i, e), x, 5e-6 + off) << "b " << b << " h " << h << " i " << i << " e " << e;
+            delta += x * go.at(b, h, i, e), off_delta += off * std::abs(go.at(b, h, i, e));
           }
           for (int64_t j = 0; j < c.S; ++j) {
             double dp = 0;
             for (int64_t e = 0; e < c.E; ++e) {
               dp += double(go.at(b, h, i, e)) * v.at(b, g, j, e);
-              want_v[index(dv, b, g, j, e)] += weight[size_t(j)] * keep[size_t(j)] * go.at(b, h, i, e);
+              const double term = weight[size_t(j)] * keep[size_t(j)] * go.at(b, h, i, e);
+              want_v[dv.index(b, g, j, e)] += term, off_v[dv.index(b, g, j, e)] += 2 * unit * std::abs(term);
             }
-            const double ds = weight[size_t(j)] * (dp * keep[size_t(j)] - delta) * slope[size_t(j)] * 0.3f;
+            const double to_score = weight[size_t(j)] * (dp * keep[size_t(j)] - delta);
+            const double off = weight[size_t(j)] * off_delta + unit * std::abs(to_score),
+                         factor = slope[size_t(j)] * 0.3f;
             for (int64_t d = 0; d < c.D; ++d) {
-              want_q[index(dq, b, h, i, d)] += ds * k.at(b, g, j, d);
-              want_k[index(dk, b, g, j, d)] += ds * q.at(b, h, i, d);
+              const double off_product = (off + unit * std::abs(to_score)) * factor;
+              want_q[dq.index(b, h, i, d)] += to_score * factor * k.at(b, g, j, d);
+              want_k[dk.index(b, g, j, d)] += to_score * factor * q.at(b, h, i, d);
+              off_q[dq.index(b, h, i, d)] += off_product * std::abs(k.at(b, g, j, d));
+              off_k[dk.index(b, g, j, d)] += off_product * std::abs(q.at(b, h, i, d));
             }
+            if (c.tilt == 0) continue;
+            want_q[dq.index(b, h, i, 0)] += to_score * 0.1f, off_q[dq.index(b, h, i, 0)] += off * 0.1f;
+            want_tilt += to_score * double(j % 3), off_tilt += off * double(j % 3);
           }
         }
       }
     }
-    const auto expect = [](const std::vector<float>& have, const std::vector<double>& want, const char* what) {
-      for (size_t i = 0; i < have.size(); ++i) ASSERT_NEAR(have[i], want[i], 2e-5) << what << " " << i;
+    const auto expect = [unit](const std::vector<float>& have, const std::vector<double>& want,
+                               const std::vector<double>& off, const char* what) {
+      for (size_t i = 0; i < have.size(); ++i)
+        ASSERT_NEAR(have[i], want[i], 2e-5 + off[i] + unit * std::abs(want[i])) << what << " " << i;
     };
-    expect(dq.data, want_q, "query gradient");
-    expect(dk.data, want_k, "key gradient");
-    expect(dv.data, want_v, "value gradient");
+    expect(dq.data, want_q, off_q, "query gradient");
+    expect(dk.data, want_k, off_k, "key gradient");
+    expect(dv.data, want_v, off_v, "value gradient");
+    EXPECT_NEAR(tilt_gradient, want_tilt, 1e-4 + off_tilt);
   }
 };
 
@@ -175,7 +257,9 @@ std::vector<Case> cases() {
   };
   const auto scattered = mask_of(
       [](int64_t b, int64_t h, int64_t q, int64_t k) { return (q * 7 + k * 3 + h + b) % 5 != 0 && q % 7 != 3; });
-  return {
+  // Keys that all queries of a tile see, from an odd one to an even one.
+  const auto inside = mask_of([](int64_t, int64_t, int64_t, int64_t k) { return k >= 65 && k < 95; });
+  std::vector<Case> out{
       {.T = 1, .S = 1},
       {.B = 2, .H = 4, .G = 2, .T = 37, .S = 70, .D = 20, .E = 12},
       {.B = 2, .H = 4, .G = 1, .T = 70, .S = 133, .D = 64, .E = 64, .mask = causal(63)},
@@ -187,17 +271,21 @@ std::vector<Case> cases() {
       {.H = 4, .G = 2, .T = 3, .S = 130, .D = 40, .E = 72, .soft_cap = 3, .mask = causal(127)},  // decoding with a mask
       {.H = 2, .G = 2, .T = 2, .S = 100, .D = 9, .E = 5, .mask = scattered},
       {.H = 1, .G = 1, .T = 20, .S = 2000, .D = 16, .E = 16},  // a backward pass cut into parts
+      {.H = 1, .G = 1, .T = 43, .S = 101, .D = 6, .E = 8, .mask = inside},
+      {.B = 2, .H = 2, .G = 1, .T = 43, .S = 101, .D = 5, .E = 8, .dropout = 0.2, .mask = causal(40), .tilt = 0.3f},
+      {.H = 2, .G = 2, .T = 70, .S = 70, .D = 34, .E = 18, .soft_cap = 2, .mask = inside, .tilt = 0.2f, .column = 3},
   };
+  for (size_t i = 0, n = out.size(); i < n; ++i) out.push_back(out[i]), out.back().type = Number::kBFloat16;
+  return out;
 }
 
 TEST(AttentionKernel, ComputesTheEquations) {
   for (const Isa* isa : present()) {
     for (const Case& c : cases()) {
       SCOPED_TRACE(std::string(isa->name) + ", T " + std::to_string(c.T) + ", S " + std::to_string(c.S) + ", D " +
-                   std::to_string(c.D));
+                   std::to_string(c.D) + (c.type == Number::kFloat ? "" : ", bf16"));
       Attempt run(c);
-      ASSERT_TRUE(attention_forward(run.task(*isa, 1)));
-      attention_backward(run.task(*isa, 1));
+      ASSERT_TRUE(run.run(*isa, 1));
       run.expect_equations();
     }
   }
@@ -207,8 +295,7 @@ TEST(AttentionKernel, ThreadsChangeNoBit) {
   for (const Isa* isa : present()) {
     for (const Case& c : cases()) {
       Attempt one(c), many(c);
-      attention_forward(one.task(*isa, 1)), attention_backward(one.task(*isa, 1));
-      attention_forward(many.task(*isa, 5)), attention_backward(many.task(*isa, 5));
+      ASSERT_TRUE(one.run(*isa, 1) && many.run(*isa, 5));
       EXPECT_EQ(one.o.data, many.o.data);
       EXPECT_EQ(one.dq.data, many.dq.data);
       EXPECT_EQ(one.dk.data, many.dk.data);
@@ -242,35 +329,44 @@ TEST(AttentionKernel, PeakedScoresKeepTheirDigits) {
 
 TEST(AttentionKernel, AVisibleNanIsSeenAndAHiddenOneIsReported) {
   for (const Isa* isa : present()) {
-    for (const int64_t T : {1, 40}) {
-      Attempt open({.T = T, .S = 100, .D = 8, .E = 8});
-      open.v.at(0, 0, 70, 3) = NAN;
-      ASSERT_TRUE(attention_forward(open.task(*isa, 1)));
+    for (const auto& [T, type] : {std::pair{1, Number::kFloat}, {40, Number::kFloat}, {40, Number::kBFloat16}}) {
+      const auto shaped = [&](int64_t S, MaskRulePtr mask) {
+        return Attempt({.T = T, .S = S, .D = 8, .E = 8, .mask = mask, .type = type});
+      };
+      Attempt open = shaped(100, full_rule());
+      open.v.at(0, 0, 70, 3) = NAN, open.round();
+      ASSERT_TRUE(open.run(*isa, 1, false));
       for (int64_t i = 0; i < T; ++i)
         EXPECT_TRUE(std::isnan(open.o.at(0, 0, i, 3)) && !std::isnan(open.o.at(0, 0, i, 2)));
-      open.k.at(0, 0, 20, 0) = NAN;
-      ASSERT_TRUE(attention_forward(open.task(*isa, 1)));
+      open.k.at(0, 0, 20, 0) = NAN, open.round();
+      ASSERT_TRUE(open.run(*isa, 1, false));
       for (const float x : open.o.data) EXPECT_TRUE(std::isnan(x));
 
-      Attempt hidden({.T = T, .S = 100, .D = 8, .E = 8, .mask = mask_of([](int64_t, int64_t, int64_t, int64_t k) {
-                                                          return k % 2 == 0;
-                                                        })});
-      hidden.v.at(0, 0, 71, 3) = kInf;
-      EXPECT_FALSE(attention_forward(hidden.task(*isa, 1)));
+      Attempt hidden = shaped(100, mask_of([](int64_t, int64_t, int64_t, int64_t k) { return k % 2 == 0; }));
+      hidden.v.at(0, 0, 71, 3) = kInf, hidden.round();
+      EXPECT_FALSE(hidden.run(*isa, 1, false));
       // A tile that nobody sees is never touched.
-      Attempt far({.T = T, .S = 200, .D = 8, .E = 8, .mask = mask_of([](int64_t, int64_t, int64_t, int64_t k) {
-                                                       return k < 64;
-                                                     })});
-      far.k.at(0, 0, 150, 3) = NAN;
-      EXPECT_TRUE(attention_forward(far.task(*isa, 1)));
+      Attempt far = shaped(200, mask_of([](int64_t, int64_t, int64_t, int64_t k) { return k < 64; }));
+      far.k.at(0, 0, 150, 3) = NAN, far.round();
+      EXPECT_TRUE(far.run(*isa, 1, false));
       for (const float x : far.o.data) EXPECT_TRUE(std::isfinite(x));
+      // Nor are keys of a tile that nobody sees, but for what would make a pair with a visible one.
+      for (const auto& [first, last, key] : {std::tuple{65, 68, 64}, {66, 68, 65}, {66, 68, 68}, {66, 69, 69}}) {
+        Attempt near = shaped(100, mask_of([=, first = first, last = last](int64_t, int64_t, int64_t, int64_t k) {
+                                return k >= first && k < last;
+                              }));
+        near.v.at(0, 0, key, 3) = NAN, near.round();
+        const bool taken = near.run(*isa, 1, false), paired = type == Number::kBFloat16 && isa->product_pairs;
+        EXPECT_EQ(taken, !paired || (first % 2 == 0 && last % 2 == 0)) << isa->name << ' ' << key;
+        for (const float x : near.o.data) EXPECT_TRUE(!taken || std::isfinite(x)) << isa->name << ' ' << key;
+      }
     }
   }
 }
 
 TEST(AttentionKernel, Bfloat16IsReadAndRounded) {
   for (const Isa* isa : present()) {
-    std::vector<uint16_t> in{0x3f80, 0xc000, 0x7f80, 0x0001, 0x3eab, 0x4049, 0xbf81, 0x0000, 0x4120}, out(9, 7);
+    std::vector<uint16_t> in{0x3f80, 0xc000, 0x7f80, 0x0080, 0x3eab, 0x4049, 0xbf81, 0x0000, 0x4120}, out(9, 7);
     std::vector<float> wide(9);
     isa->pack({in.data(), Number::kBFloat16, 9, 1}, 1, 9, 1.0f, wide.data(), 9);
     EXPECT_EQ(wide[0], 1.0f);

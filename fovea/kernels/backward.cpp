@@ -40,16 +40,15 @@ class BackwardWorker {
       : task_(task),
         isa_(*task.isa),
         cut_(cut),
-        pitch_k_(tile_count(task.D, isa_.lanes) * isa_.lanes),
-        pitch_v_(tile_count(task.E, isa_.lanes) * isa_.lanes),
         chunk_rows_(std::min(most_keys, cut.chunk_tiles * kTileKeys)),
         scores_(task, scratch_, true),
-        keys_(isa_, task.D, most_keys, scratch_),
-        values_(isa_, task.E, most_keys, scratch_),
-        output_rows_(scratch_.take(kTileQueries * pitch_v_)),
-        gradient_rows_(scratch_.take(kTileQueries * pitch_v_)),
-        output_(scratch_.take(kTileQueries * task.E)),
-        output_gradient_(scratch_.take(kTileQueries * task.E)),
+        keys_(isa_, task.paired() ? Packing::kPairsOfColumns : Packing::kNumbers, task.D, most_keys, scratch_),
+        wide_keys_(isa_, Packing::kNumbers, task.D, task.paired() ? most_keys : 0, scratch_),
+        values_(isa_, task.paired() ? Packing::kPairsOfColumns : Packing::kNumbers, task.E, most_keys, scratch_),
+        output_(isa_, task.E, false, true, scratch_),
+        output_gradient_(isa_, task.E, task.paired(), true, scratch_),
+        pitch_k_(scores_.query().pitch()),
+        pitch_v_(output_.pitch()),
         weight_gradients_(scratch_.take(kTileQueries * kTileKeys)),
         query_gradient_(scratch_.take(kTileQueries * task.D)),
         rows_(scratch_.take(kTileQueries * task.D)),
@@ -61,6 +60,7 @@ class BackwardWorker {
     const Sequence& s = task_.sequences[size_t(unit.sequence)];
     const int64_t g = unit.group, heads = task_.H / task_.G;
     keys_.open(s.key.at(g), s.S);
+    wide_keys_.open(s.key.at(g), s.S);
     values_.open(s.value.at(g), s.S);
     first_tile_ = unit.chunk * cut_.chunk_tiles;
     const int64_t first_key = std::min(s.S, first_tile_ * kTileKeys);
@@ -101,15 +101,12 @@ class BackwardWorker {
 
   void open_query_tile(const Sequence& s, int64_t h, int64_t q0, int64_t queries) {
     scores_.open(s, h, q0, queries);
-    isa_.pack(s.output.at(h).at(q0 * s.output.first.row), queries, task_.E, 1.0f, output_rows_, pitch_v_);
-    isa_.pack(s.output_gradient.at(h).at(q0 * s.output_gradient.first.row), queries, task_.E, 1.0f, gradient_rows_,
-              pitch_v_);
-    isa_.transpose(output_rows_, pitch_v_, queries, task_.E, 1.0f, output_);
-    isa_.transpose(gradient_rows_, pitch_v_, queries, task_.E, 1.0f, output_gradient_);
+    output_.open(s.output.at(h).at(q0 * s.output.first.row), queries, 1.0f);
+    output_gradient_.open(s.output_gradient.at(h).at(q0 * s.output_gradient.first.row), queries, 1.0f);
     std::fill_n(delta_, kTileQueries, 0.0f);
     for (int64_t e = 0; e < task_.E; ++e)
       for (int64_t q = 0; q < kTileQueries; ++q)
-        delta_[q] += output_[e * kTileQueries + q] * output_gradient_[e * kTileQueries + q];
+        delta_[q] += output_.columns()[e * kTileQueries + q] * output_gradient_.columns()[e * kTileQueries + q];
     for (int64_t q = 0; q < kTileQueries; ++q) {
       const float lse = q < queries ? s.log_sum_exp[h * s.T + q0 + q] : -kInfinity;
       log_sum_exp_[q] =
@@ -121,30 +118,27 @@ class BackwardWorker {
             const std::vector<std::vector<float*>>& own) {
     const int64_t count = step.last - step.first, lanes = scores_.lanes();
     const int64_t row = (step.tile - first_tile_) * kTileKeys + step.first;  // of this chunk's gradients
-    const float* keys = keys_.tile(step.tile);
-    const float* values = values_.tile(step.tile) + step.first * task_.E;
 
-    float* weights = scores_.compute(plan, step, keys);                                  // S, then P
-    multiply(isa_, values, count, task_.E, output_gradient_, lanes, weight_gradients_);  // dP, then dS
+    float* weights = scores_.compute(plan, step, keys_);                 // S, then P
+    values_.multiply(step, output_gradient_, lanes, weight_gradients_);  // dP, then dS
     isa_.softmax_backward(weights, weight_gradients_, step.tile * kTileKeys + step.first, count, queries,
                           task_.tile_dropout(s.batch, h, q0), log_sum_exp_, delta_);
-    sum_over_queries(isa_, weights, count, queries, gradient_rows_, pitch_v_, value_gradient_ + row * pitch_v_);  // dV
+    output_gradient_.sum_over_queries(weights, count, value_gradient_ + row * pitch_v_);  // dV
     scores_.backward(weight_gradients_, step, own);
-    sum_over_queries(isa_, weight_gradients_, count, queries, scores_.scaled_rows(), pitch_k_,
-                     key_gradient_ + row * pitch_k_);  // dK
-    sum_over_keys(isa_, keys + step.first * task_.D, count, task_.D, weight_gradients_, lanes,
-                  query_gradient_);  // dQ / scale
+    scores_.query().sum_over_queries(weight_gradients_, count, key_gradient_ + row * pitch_k_);  // dK
+    (task_.paired() ? wide_keys_ : keys_)
+        .sum_over_keys(step, weight_gradients_, lanes, query_gradient_);  // dQ / scale
   }
 
   const AttentionTask& task_;
   const Isa& isa_;
   const Cut& cut_;
   Scratch scratch_;
-  int64_t pitch_k_, pitch_v_, chunk_rows_, first_tile_ = 0;
+  int64_t chunk_rows_, first_tile_ = 0;
   ScoreTiles scores_;
-  PackedRows keys_, values_;
-  float *output_rows_, *gradient_rows_;  // [query][pitch]
-  float *output_, *output_gradient_;     // [E][query]
+  PackedRows keys_, wide_keys_, values_;
+  QueryTile output_, output_gradient_;
+  int64_t pitch_k_, pitch_v_;
   float *weight_gradients_, *query_gradient_, *rows_;
   float *key_gradient_, *value_gradient_;  // [key of the chunk][pitch]
   float log_sum_exp_[kTileQueries], delta_[kTileQueries];

@@ -27,8 +27,8 @@ class DecodeWorker {
         query_(scratch_.take(kMostRows * task.D)),
         scores_(scratch_.take(kMostRows * kTileKeys)),
         capped_(scratch_.take(kTileQueries * kTileKeys)),
-        packed_keys_(isa_, task.D, kTileKeys, scratch_),
-        packed_values_(isa_, task.E, kTileKeys, scratch_) {}
+        packed_keys_(isa_, Packing::kNumbers, task.D, kTileKeys, scratch_),
+        packed_values_(isa_, Packing::kNumbers, task.E, kTileKeys, scratch_) {}
 
   // partial: [row](peak, sum, E sums).
   bool run(const Part& part, float* partial) {
@@ -74,7 +74,7 @@ class DecodeWorker {
     const Matrix key = rows_of(s.key.at(g), k0, count, packed_keys_),
                  value = rows_of(s.value.at(g), k0, count, packed_values_);
     const bool restricted = step.bits != TilePlan::kFull || !s.visitors.empty();
-    if (restricted && !(finite(key, count, task_.D) && finite(value, count, task_.E))) return false;
+    if (restricted && !(finite(isa_, key, count, task_.D) && finite(isa_, value, count, task_.E))) return false;
     DecodeBlock block{query_ + first_row * task_.D, rows, count, task_.D, key, scores_, nullptr, value};
     isa_.decode_scores(block);
     float factor[kMostRows];
@@ -112,15 +112,6 @@ class DecodeWorker {
                         .values = scores,
                         .stride = 1,
                         .query = unscaled.data()});
-  }
-
-  bool finite(const Matrix& m, int64_t rows, int64_t width) {
-    std::vector<float> row(size_t(width) + 16);
-    for (int64_t r = 0; r < rows; ++r) {
-      isa_.pack(m.at(r * m.row), 1, width, 1.0f, row.data(), width);
-      if (!isa_.finite(row.data(), width)) return false;
-    }
-    return true;
   }
 
   const AttentionTask& task_;

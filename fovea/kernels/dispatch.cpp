@@ -9,7 +9,7 @@
 namespace fovea {
 
 #if defined(__x86_64__)
-extern const Isa kIsa_avx512, kIsa_avx2;
+extern const Isa kIsa_avx512_bf16, kIsa_avx512, kIsa_avx2;
 #endif
 extern const Isa kIsa_scalar;
 
@@ -25,8 +25,17 @@ bool processor_has(const std::string& feature) {
   if (feature == "avx512bw") return __builtin_cpu_supports("avx512bw");
   if (feature == "avx512vl") return __builtin_cpu_supports("avx512vl");
   if (feature == "avx512dq") return __builtin_cpu_supports("avx512dq");
+  if (feature == "avx512bf16") return __builtin_cpu_supports("avx512bf16");
 #endif
   return false;
+}
+
+bool processor_is_by(const std::string& vendor) {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (vendor == "amd") return __builtin_cpu_is("amd");
+#endif
+  return vendor.empty();
 }
 
 const Isa& choose_isa() {
@@ -40,7 +49,7 @@ const Isa& choose_isa() {
       FOVEA_CHECK_KIND(ErrorKind::kConfig, lacks.empty(), "FOVEA_ISA=", named, ": this processor lacks ", lacks);
       return *candidate;
     }
-    if (lacks.empty()) return *candidate;
+    if (lacks.empty() && isa_passed_over(*candidate).empty()) return *candidate;
   }
   throw Error(ErrorKind::kConfig, "FOVEA_ISA=" + std::string(named ? named : "") + " is not one of " + names);
 }
@@ -49,7 +58,7 @@ const Isa& choose_isa() {
 
 const std::vector<const Isa*>& all_isas() {
 #if defined(__x86_64__)
-  static const std::vector<const Isa*> isas{&kIsa_avx512, &kIsa_avx2, &kIsa_scalar};
+  static const std::vector<const Isa*> isas{&kIsa_avx512_bf16, &kIsa_avx512, &kIsa_avx2, &kIsa_scalar};
 #else
   static const std::vector<const Isa*> isas{&kIsa_scalar};
 #endif
@@ -61,6 +70,12 @@ std::string isa_lacks(const Isa& candidate) {
   for (std::istringstream needs(candidate.needs); needs >> feature;)
     if (!processor_has(feature)) lacks += (lacks.empty() ? "" : ", ") + feature;
   return lacks;
+}
+
+std::string isa_passed_over(const Isa& candidate) {
+  if (processor_is_by(candidate.fast_on)) return "";
+  return std::string("known to be fast on processors by ") + candidate.fast_on + " only; FOVEA_ISA=" + candidate.name +
+         " takes it";
 }
 
 const Isa& isa() {

@@ -21,9 +21,11 @@ class ForwardWorker {
       : task_(task),
         isa_(*task.isa),
         scores_(task, scratch_, false),
-        keys_(isa_, task.D, most_keys, scratch_),
-        values_(isa_, task.E, most_keys, scratch_),
-        output_(scratch_.take(kTileQueries * task.E)) {}
+        keys_(isa_, task.paired() ? Packing::kPairsOfColumns : Packing::kNumbers, task.D, most_keys, scratch_),
+        values_(isa_, task.paired() ? Packing::kPairsOfKeys : Packing::kNumbers, task.E, most_keys, scratch_),
+        output_(scratch_.take(kTileQueries * task.E)) {
+    state_.rounded = task.paired();
+  }
 
   // false: a hidden key may be NaN or infinite.
   bool run(const QueryUnit& unit) {
@@ -42,15 +44,13 @@ class ForwardWorker {
 
     const TilePlan& plan = s.plan_of(h);
     for (const TilePlan::Step& step : plan.steps(unit.tile)) {
-      if ((step.bits != TilePlan::kFull || !s.visitors.empty()) &&
+      if ((step.bits != TilePlan::kFull || !s.visitors.empty() || values_.touches_hidden(step)) &&
           !(keys_.finite(step.tile) && values_.finite(step.tile)))
         return false;
-      float* weights = scores_.compute(plan, step, keys_.tile(step.tile));
-      const int64_t count = step.last - step.first;
-      isa_.softmax(weights, step.tile * kTileKeys + step.first, count, queries, task_.tile_dropout(s.batch, h, q0),
-                   state_, output_, task_.E);
-      sum_over_keys(isa_, values_.tile(step.tile) + step.first * task_.E, count, task_.E, weights, scores_.lanes(),
-                    output_);
+      float* weights = scores_.compute(plan, step, keys_);
+      isa_.softmax(weights, step.tile * kTileKeys + step.first, step.last - step.first, queries,
+                   task_.tile_dropout(s.batch, h, q0), state_, output_, task_.E);
+      values_.sum_over_keys(step, weights, scores_.lanes(), output_);
     }
     float factor[kTileQueries];
     for (int64_t q = 0; q < queries; ++q) {

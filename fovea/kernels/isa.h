@@ -29,18 +29,27 @@ struct Matrix {
   }
 };
 
-// c[r][lane] (+)= Σ_i a[i · step + r · row] · b[i][lane] for r < rows, i < n, lane < lanes. Either step or row is 1.
-// Lanes are computed in whole registers: b and c have room for them. Sums start from zero and are added to c at the
-// end.
-struct Product {
-  const float* a;
+// Two bf16 that stand side by side on the axis a product sums over: what one step of a dot-product instruction takes.
+struct Pair {
+  uint16_t even, odd;
+};
+
+// c[r][lane] (+)= factor · Σ_i a[i · step + r · row] · b[i][lane] for r < rows, i < n, lane < lanes; of pairs, both
+// products. Either step or row is 1. Lanes are computed in whole registers: b and c have room for them. Sums start from
+// zero and are added to c at the end.
+template <class T>
+struct ProductOf {
+  const T* a;
   int64_t step, row, rows;
-  const float* b;
+  const T* b;
   int64_t b_row, lanes;
   float* c;
   int64_t c_row, n;
   bool add;
+  float factor = 1;  // read for pairs only, which scaling would round once more; f32 is scaled when it is packed
 };
+using Product = ProductOf<float>;
+using PairProduct = ProductOf<Pair>;
 
 // Dropout of a tile; see dropout.h.
 struct TileDropout {
@@ -53,6 +62,9 @@ struct TileDropout {
 struct SoftmaxState {
   float peak[kTileQueries];  // the maximum that weights are relative to; it may lag behind the true one
   float sum[kTileQueries];
+  // Weights are about to be rounded to bf16: sum what is left of them, so that where one outweighs all others its
+  // rounding cancels.
+  bool rounded = false;
 };
 
 // One or a few queries against many keys: the dot products and the weighted sum that decoding consists of.
@@ -118,9 +130,14 @@ struct SkinnyLinear {
 struct Isa {
   const char* name;
   int lanes;
-  const char* needs;  // the processor's features, in the compiler's names, separated by blanks
+  const char* needs;    // the processor's features, in the compiler's names, separated by blanks
+  const char* fast_on;  // the vendor on whose processors it is worth choosing unasked; "": all
 
   void (*product)(const Product&);
+  // Sums in f32; nullptr where there is no such instruction, and bf16 is widened to f32 instead.
+  void (*product_pairs)(const PairProduct&);
+  // Rows 2r and 2r + 1 -> to[r][column], `pitch` apart, rounded to nearest even; a last row without partner gets zeros.
+  void (*pair_rows)(const Matrix& from, int64_t rows, int64_t width, Pair* to, int64_t pitch);
   // Rows of any type and stride -> f32 rows[r][·], `pitch` apart, times scale; columns from width to pitch become 0.
   void (*pack)(const Matrix& from, int64_t rows, int64_t width, float scale, float* to, int64_t pitch);
   // f32 rows -> tile[column][query], times scale; queries from `rows` to kTileQueries become 0.

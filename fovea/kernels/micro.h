@@ -7,6 +7,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <type_traits>
+
 #include "fovea/kernels/isa.h"
 
 namespace fovea {
@@ -22,6 +24,7 @@ struct VectorTypes;
     typedef uint32_t U __attribute__((vector_size(n * 4)));                                 \
     typedef uint16_t H __attribute__((vector_size(n * 2)));                                 \
     typedef float Unaligned __attribute__((vector_size(n * 4), aligned(4), may_alias));     \
+    typedef uint32_t UnalignedU __attribute__((vector_size(n * 4), aligned(2), may_alias)); \
     typedef uint16_t UnalignedH __attribute__((vector_size(n * 2), aligned(2), may_alias)); \
   };
 FOVEA_VECTOR_TYPES(4)
@@ -35,26 +38,37 @@ struct Lanes : VectorTypes<n> {
   using U = typename VectorTypes<n>::U;
   using H = typename VectorTypes<n>::H;
   using Unaligned = typename VectorTypes<n>::Unaligned;
+  using UnalignedU = typename VectorTypes<n>::UnalignedU;
   using UnalignedH = typename VectorTypes<n>::UnalignedH;
   static constexpr int kLanes = n;
-  static constexpr int kRows = 6;  // rows of a product's register tile: kRows × 2 sums, 2 loads, 1 broadcast
+  static constexpr int kRows = 6;        // rows of a product's register tile: kRows × 2 sums, 2 loads, 1 broadcast
+  static constexpr bool kPairs = false;  // products of bf16 are dot products of pairs
 
   static F load(const float* p) { return *reinterpret_cast<const Unaligned*>(p); }
   static void store(float* p, F x) { *reinterpret_cast<Unaligned*>(p) = x; }
   static F set(float x) { return x - F{}; }
   static U set(uint32_t x) { return x - U{}; }
+  static U load(const Pair* p) { return *reinterpret_cast<const UnalignedU*>(p); }
+  static void store(Pair* p, U x) { *reinterpret_cast<UnalignedU*>(p) = x; }
+  static U set(Pair x) { return set(__builtin_bit_cast(uint32_t, x)); }
+  static F multiply_add(F sum, F a, F b) { return sum + a * b; }
+  static F multiply_add(F sum, U a, U b) {  // of pairs
+    return sum + F(a << 16) * F(b << 16) + F(a & 0xffff0000u) * F(b & 0xffff0000u);
+  }
   // a where a > b, else b: a NaN in a is dropped, one in b stays.
   static F max(F a, F b) { return a > b ? a : b; }
   static F load_bf16(const uint16_t* p) {
     return F(__builtin_convertvector(*reinterpret_cast<const UnalignedH*>(p), U) << 16);
   }
-  static void store_bf16(uint16_t* p, F x) {
+  static U rounded(F x) {  // to bf16, to nearest, ties to even
     const U bits = U(x);
-    const U rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;  // to nearest, ties to even
     const U nan = (bits >> 16) | 0x40;
-    const U out = x == x ? rounded : nan;
-    *reinterpret_cast<UnalignedH*>(p) = __builtin_convertvector(out, H);
+    return x == x ? (bits + 0x7fff + ((bits >> 16) & 1)) >> 16 : nan;
   }
+  static void store_bf16(uint16_t* p, F x) {
+    *reinterpret_cast<UnalignedH*>(p) = __builtin_convertvector(rounded(x), H);
+  }
+  static U pairs(F even, F odd) { return rounded(even) | rounded(odd) << 16; }
   // The halves of the 64-bit product with a constant.
   static void multiply(U a, uint32_t b, U& high, U& low) {
     for (int i = 0; i < n; ++i) {
@@ -77,18 +91,18 @@ struct Loops {
   // ---- Products ----------------------------------------------------------------------------------------------------
 
   // A register tile: `rows` × `vectors` sums.
-  template <int rows, int vectors, bool rows_adjacent>
-  [[gnu::always_inline]] static inline void register_tile(const Product& p, const float* a, const float* b, float* c) {
+  template <int rows, int vectors, bool rows_adjacent, class T>
+  [[gnu::always_inline]] static inline void register_tile(const ProductOf<T>& p, const T* a, const T* b, float* c) {
     F sums[rows][vectors] = {};
     for (int64_t i = 0; i < p.n; ++i) {
-      F x[vectors];
+      decltype(V::load(b)) x[vectors];
 #pragma GCC unroll 4
       for (int v = 0; v < vectors; ++v) x[v] = V::load(b + v * W);
 #pragma GCC unroll 16
       for (int r = 0; r < rows; ++r) {
-        const F s = V::set(a[rows_adjacent ? r : r * p.row]);
+        const auto s = V::set(a[rows_adjacent ? r : r * p.row]);
 #pragma GCC unroll 4
-        for (int v = 0; v < vectors; ++v) sums[r][v] += s * x[v];
+        for (int v = 0; v < vectors; ++v) sums[r][v] = V::multiply_add(sums[r][v], s, x[v]);
       }
       a += rows_adjacent ? p.step : 1;
       b += p.b_row;
@@ -98,36 +112,40 @@ struct Loops {
 #pragma GCC unroll 4
       for (int v = 0; v < vectors; ++v) {
         float* to = c + r * p.c_row + v * W;
+        if constexpr (!std::is_same_v<T, float>) sums[r][v] *= p.factor;
         V::store(to, p.add ? V::load(to) + sums[r][v] : sums[r][v]);
       }
     }
   }
 
-  template <int rows, bool rows_adjacent>
-  static void panel(const Product& p, int64_t r) {
-    const float* a = p.a + r * (rows_adjacent ? 1 : p.row);
+  template <int rows, bool rows_adjacent, class T>
+  static void panel(const ProductOf<T>& p, int64_t r) {
+    const T* a = p.a + r * (rows_adjacent ? 1 : p.row);
     float* c = p.c + r * p.c_row;
     int64_t lane = 0;
     for (; lane + W < p.lanes; lane += 2 * W) register_tile<rows, 2, rows_adjacent>(p, a, p.b + lane, c + lane);
     if (lane < p.lanes) register_tile<rows, 1, rows_adjacent>(p, a, p.b + lane, c + lane);
   }
 
-  template <int rows, bool rows_adjacent>
-  static void last_panel(const Product& p, int64_t r) {
+  template <int rows, bool rows_adjacent, class T>
+  static void last_panel(const ProductOf<T>& p, int64_t r) {
     if constexpr (rows > 0) {
       if (p.rows - r == rows) return panel<rows, rows_adjacent>(p, r);
       last_panel<rows - 1, rows_adjacent>(p, r);
     }
   }
 
-  template <bool rows_adjacent>
-  static void panels(const Product& p) {
+  template <bool rows_adjacent, class T>
+  static void panels(const ProductOf<T>& p) {
     int64_t r = 0;
     for (; r + R <= p.rows; r += R) panel<R, rows_adjacent>(p, r);
     last_panel<R - 1, rows_adjacent>(p, r);
   }
 
-  static void product(const Product& p) { p.row == 1 ? panels<true>(p) : panels<false>(p); }
+  template <class T>
+  static void product(const ProductOf<T>& p) {
+    p.row == 1 ? panels<true>(p) : panels<false>(p);
+  }
 
   // ---- Memory to tiles and back ------------------------------------------------------------------------------------
 
@@ -175,6 +193,22 @@ struct Loops {
       if (to.column == 1)
         for (; i + W <= width; i += W) store(to, r * to.row + i, V::load(from + i));
       for (; i < width; ++i) from_float(to, r * to.row + i * to.column, from[i]);
+    }
+  }
+
+  static void pair_rows(const Matrix& from, int64_t rows, int64_t width, Pair* to, int64_t pitch) {
+    for (int64_t r = 0; r < rows; r += 2, to += pitch) {
+      const int64_t even = r * from.row, odd = even + from.row;
+      const bool both = r + 1 < rows;
+      int64_t i = 0;
+      if (from.column == 1)
+        for (; i + W <= width; i += W)
+          V::store(to + i, V::pairs(load(from, even + i), both ? load(from, odd + i) : F{}));
+      for (; i < width; ++i) {
+        const int64_t at = i * from.column;
+        const U pair = V::pairs(V::set(to_float(from, even + at)), V::set(both ? to_float(from, odd + at) : 0.0f));
+        to[i] = __builtin_bit_cast(Pair, pair[0]);
+      }
     }
   }
 
@@ -318,6 +352,17 @@ struct Loops {
 
   static void softmax(float* scores, int64_t k0, int64_t keys, int64_t queries, const TileDropout& dropout,
                       SoftmaxState& state, float* output, int64_t width) {
+    (state.rounded ? softmax_of<V::kPairs> : softmax_of<false>)(scores, k0, keys, queries, dropout, state, output,
+                                                                width);
+  }
+
+  template <bool rounded>
+  static void softmax_of(float* scores, int64_t k0, int64_t keys, int64_t queries, const TileDropout& dropout,
+                         SoftmaxState& state, float* output, int64_t width) {
+    const auto summand = [](F weight) {
+      if constexpr (rounded) return F(V::rounded(weight) << 16);
+      return weight;
+    };
     for (int64_t q = 0; q < queries; q += W) {
       float* s = scores + q;
       F peak = V::load(state.peak + q);
@@ -340,12 +385,12 @@ struct Loops {
         for (int i = 0; i < 4; ++i) {
           float* at = s + (k + i) * kTileQueries;
           const F weight = exp2((V::load(at) - peak) * kLog2E);
-          sums[i] += weight;
+          sums[i] += summand(weight);
           V::store(at, weight);
         }
       for (; k < keys; ++k) {
         const F weight = exp2((V::load(s + k * kTileQueries) - peak) * kLog2E);
-        sums[0] += weight;
+        sums[0] += summand(weight);
         V::store(s + k * kTileQueries, weight);
       }
       V::store(state.sum + q, V::load(state.sum + q) + ((sums[0] + sums[1]) + (sums[2] + sums[3])));

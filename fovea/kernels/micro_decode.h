@@ -159,11 +159,20 @@ struct DecodeLoops : RowLoops<V> {
     b.matrix.type == Number::kFloat ? output_of<Number::kFloat>(b) : output_of<Number::kBFloat16>(b);
   }
 
-  static constexpr Isa table(const char* name, const char* needs) {
+  // What there is no instruction for is no entry.
+  static constexpr auto product_pairs() -> void (*)(const PairProduct&) {
+    if constexpr (V::kPairs) return Base::template product<Pair>;
+    return nullptr;
+  }
+
+  static constexpr Isa table(const char* name, const char* needs, const char* fast_on = "") {
     return {name,
             W,
             needs,
-            Base::product,
+            fast_on,
+            Base::template product<float>,
+            product_pairs(),
+            Base::pair_rows,
             Base::pack,
             Base::transpose,
             Base::store_transposed,

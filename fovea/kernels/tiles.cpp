@@ -55,53 +55,91 @@ float* Scratch::take(int64_t count) {
   return aligned(more_.back().get());
 }
 
-void multiply(const Isa& isa, const float* rows, int64_t keys, int64_t width, const float* columns, int64_t lanes,
-              float* tile) {
-  isa.product({.a = rows,
-               .step = 1,
-               .row = width,
-               .rows = keys,
-               .b = columns,
-               .b_row = kTileQueries,
-               .lanes = lanes,
-               .c = tile,
-               .c_row = kTileQueries,
-               .n = width,
-               .add = false});
+bool finite(const Isa& isa, const Matrix& rows, int64_t count, int64_t width) {
+  std::vector<float> row(size_t(width) + 16);
+  for (int64_t r = 0; r < count; ++r) {
+    isa.pack(rows.at(r * rows.row), 1, width, 1.0f, row.data(), width);
+    if (!isa.finite(row.data(), width)) return false;
+  }
+  return true;
 }
 
-void sum_over_keys(const Isa& isa, const float* rows, int64_t keys, int64_t width, const float* tile, int64_t lanes,
-                   float* sums) {
-  isa.product({.a = rows,
-               .step = width,
-               .row = 1,
-               .rows = width,
-               .b = tile,
-               .b_row = kTileQueries,
-               .lanes = lanes,
-               .c = sums,
-               .c_row = kTileQueries,
-               .n = keys,
-               .add = true});
+QueryTile::QueryTile(const Isa& isa, int64_t width, bool paired, bool with_rows, Scratch& scratch)
+    : isa_(isa),
+      width_(width),
+      pitch_(tile_count(width, isa.lanes) * isa.lanes),
+      with_rows_(with_rows),
+      columns_(scratch.take(kTileQueries * width)),
+      rows_(scratch.take(kTileQueries * pitch_)) {
+  if (!paired) return;
+  column_pairs_ = scratch.take_pairs(kTileQueries * tile_count(width, 2));
+  if (!with_rows) return;
+  row_pairs_ = scratch.take_pairs(kTileQueries / 2 * pitch_);
+  rounded_ = scratch.take_pairs(kTileKeys * kTileQueries / 2);
 }
 
-void sum_over_queries(const Isa& isa, const float* tile, int64_t keys, int64_t queries, const float* rows,
-                      int64_t pitch, float* sums) {
-  isa.product({.a = tile,
-               .step = 1,
-               .row = kTileQueries,
-               .rows = keys,
-               .b = rows,
-               .b_row = pitch,
-               .lanes = pitch,
-               .c = sums,
-               .c_row = pitch,
-               .n = queries,
-               .add = true});
+void QueryTile::open(const Matrix& from, int64_t queries, float scale) {
+  queries_ = queries;
+  factor_ = paired() ? scale : 1.0f;
+  const float scale_now = paired() ? 1.0f : scale;
+  if (from.plain() && !with_rows_) {
+    isa_.transpose(from.plain(), from.row, queries, width_, scale_now, columns_);
+  } else {
+    isa_.pack(from, queries, width_, scale_now, rows_, pitch_);
+    isa_.transpose(rows_, pitch_, queries, width_, 1.0f, columns_);
+  }
+  if (!paired()) return;
+  isa_.pair_rows({columns_, Number::kFloat, kTileQueries, 1}, width_, kTileQueries, column_pairs_, kTileQueries);
+  if (with_rows_) isa_.pair_rows({rows_, Number::kFloat, pitch_, 1}, queries, pitch_, row_pairs_, pitch_);
 }
 
-PackedRows::PackedRows(const Isa& isa, int64_t width, int64_t most_rows, Scratch& scratch)
-    : isa_(isa), width_(width), packed_(scratch.take(most_rows * width)) {}
+void QueryTile::sum_over_queries(const float* tile, int64_t keys, float* sums) const {
+  if (!paired()) {
+    isa_.product({.a = tile,
+                  .step = 1,
+                  .row = kTileQueries,
+                  .rows = keys,
+                  .b = rows_,
+                  .b_row = pitch_,
+                  .lanes = pitch_,
+                  .c = sums,
+                  .c_row = pitch_,
+                  .n = queries_,
+                  .add = true});
+    return;
+  }
+  const Matrix rounded{rounded_, Number::kBFloat16, kTileQueries, 1};
+  isa_.store(tile, kTileQueries, keys, queries_, rounded);
+  if (queries_ % 2 == 1)  // the last one's partner
+    for (int64_t k = 0; k < keys; ++k) rounded_[(k * kTileQueries + queries_) / 2].odd = 0;
+  isa_.product_pairs({.a = rounded_,
+                      .step = 1,
+                      .row = kTileQueries / 2,
+                      .rows = keys,
+                      .b = row_pairs_,
+                      .b_row = pitch_,
+                      .lanes = pitch_,
+                      .c = sums,
+                      .c_row = pitch_,
+                      .n = tile_count(queries_, 2),
+                      .add = true,
+                      .factor = factor_});
+}
+
+PackedRows::PackedRows(const Isa& isa, Packing packing, int64_t width, int64_t most_rows, Scratch& scratch)
+    : isa_(isa), packing_(packing), width_(width) {
+  switch (packing) {
+    case Packing::kNumbers:
+      packed_ = scratch.take(most_rows * width);
+      break;
+    case Packing::kPairsOfColumns:
+      packed_ = scratch.take(most_rows * tile_count(width, 2));
+      break;
+    case Packing::kPairsOfKeys:
+      packed_ = scratch.take(tile_count(most_rows, 2) * width);
+      rounded_ = scratch.take_pairs(kTileKeys / 2 * kTileQueries);
+  }
+}
 
 void PackedRows::open(const Matrix& rows, int64_t count) {
   rows_ = rows, count_ = count;
@@ -114,16 +152,114 @@ const float* PackedRows::tile(int64_t index) {
   if (rows_.plain() && rows_.row == width_) return rows_.plain() + first * width_;
   float* out = packed_ + first * width_;
   if (!is_packed_[size_t(index)]) {
-    isa_.pack(rows_.at(first * rows_.row), std::min(kTileKeys, count_ - first), width_, 1.0f, out, width_);
+    isa_.pack(matrix(index), rows_of(index), width_, 1.0f, out, width_);
     is_packed_[size_t(index)] = 1;
   }
   return out;
 }
 
+const Pair* PackedRows::pairs(int64_t index) {
+  const Matrix from = matrix(index);
+  const bool of_keys = packing_ == Packing::kPairsOfKeys;
+  if (!of_keys && from.column == 1 && from.row == width_ && width_ % 2 == 0) return static_cast<const Pair*>(from.data);
+  const int64_t pitch = tile_count(width_, 2);
+  Pair* out = reinterpret_cast<Pair*>(packed_) + index * kTileKeys * (of_keys ? width_ : 2 * pitch) / 2;
+  if (is_packed_[size_t(index)]) return out;
+  if (of_keys) {
+    isa_.pair_rows(from, rows_of(index), width_, out, width_);
+  } else {
+    for (int64_t r = 0; r < rows_of(index); ++r) {
+      const uint16_t* row = static_cast<const uint16_t*>(from.data) + r * from.row;
+      for (int64_t i = 0; i < pitch; ++i)
+        out[r * pitch + i] = {row[2 * i * from.column],
+                              2 * i + 1 < width_ ? row[(2 * i + 1) * from.column] : uint16_t{0}};
+    }
+  }
+  is_packed_[size_t(index)] = 1;
+  return out;
+}
+
 bool PackedRows::finite(int64_t index) {
   auto& known = is_finite_[size_t(index)];
-  if (known == 2) known = isa_.finite(tile(index), std::min(kTileKeys, count_ - index * kTileKeys) * width_);
+  if (known == 2)
+    known = packing_ == Packing::kNumbers ? isa_.finite(tile(index), rows_of(index) * width_)
+                                          : fovea::finite(isa_, matrix(index), rows_of(index), width_);
   return known != 0;
+}
+
+bool PackedRows::touches_hidden(const TilePlan::Step& step) const {
+  return packing_ == Packing::kPairsOfKeys &&
+         (step.first % 2 == 1 || (step.last % 2 == 1 && step.last < rows_of(step.tile)));
+}
+
+void PackedRows::multiply(const TilePlan::Step& step, const QueryTile& columns, int64_t lanes, float* tile_out) {
+  const int64_t keys = step.last - step.first;
+  if (packing_ == Packing::kNumbers) {
+    isa_.product({.a = tile(step.tile) + step.first * width_,
+                  .step = 1,
+                  .row = width_,
+                  .rows = keys,
+                  .b = columns.columns(),
+                  .b_row = kTileQueries,
+                  .lanes = lanes,
+                  .c = tile_out,
+                  .c_row = kTileQueries,
+                  .n = width_,
+                  .add = false});
+    return;
+  }
+  const int64_t pitch = tile_count(width_, 2);
+  isa_.product_pairs({.a = pairs(step.tile) + step.first * pitch,
+                      .step = 1,
+                      .row = pitch,
+                      .rows = keys,
+                      .b = columns.column_pairs(),
+                      .b_row = kTileQueries,
+                      .lanes = lanes,
+                      .c = tile_out,
+                      .c_row = kTileQueries,
+                      .n = pitch,
+                      .add = false,
+                      .factor = columns.factor()});
+}
+
+void PackedRows::sum_over_keys(const TilePlan::Step& step, float* tile_in, int64_t lanes, float* sums) {
+  const int64_t keys = step.last - step.first;
+  if (packing_ == Packing::kNumbers) {
+    isa_.product({.a = tile(step.tile) + step.first * width_,
+                  .step = width_,
+                  .row = 1,
+                  .rows = width_,
+                  .b = tile_in,
+                  .b_row = kTileQueries,
+                  .lanes = lanes,
+                  .c = sums,
+                  .c_row = kTileQueries,
+                  .n = keys,
+                  .add = true});
+    return;
+  }
+  const int64_t before = step.first % 2;
+  isa_.pair_rows({tile_in - before * kTileQueries, Number::kFloat, kTileQueries, 1}, before + keys, lanes, rounded_,
+                 kTileQueries);
+  isa_.product_pairs({.a = pairs(step.tile) + step.first / 2 * width_,
+                      .step = width_,
+                      .row = 1,
+                      .rows = width_,
+                      .b = rounded_,
+                      .b_row = kTileQueries,
+                      .lanes = lanes,
+                      .c = sums,
+                      .c_row = kTileQueries,
+                      .n = tile_count(before + keys, 2),
+                      .add = true});
+}
+
+bool AttentionTask::paired() const {
+  const auto narrow = [](const Heads& heads) { return heads.first.type == Number::kBFloat16; };
+  return isa->product_pairs && std::all_of(sequences.begin(), sequences.end(), [&](const Sequence& s) {
+           return narrow(s.query) && narrow(s.key) && narrow(s.value);
+         });
 }
 
 TileDropout AttentionTask::tile_dropout(int64_t b, int64_t h, int64_t q0) const {
@@ -134,11 +270,9 @@ TileDropout AttentionTask::tile_dropout(int64_t b, int64_t h, int64_t q0) const 
 ScoreTiles::ScoreTiles(const AttentionTask& task, Scratch& scratch, bool backward)
     : task_(task),
       isa_(*task.isa),
-      row_pitch_(tile_count(task.D, isa_.lanes) * isa_.lanes),
-      backward_(backward),
-      rows_(scratch.take(kTileQueries * row_pitch_)),
-      transposed_(scratch.take(kTileQueries * task.D)),
-      scores_(scratch.take(kTileQueries * kTileKeys)) {
+      query_(isa_, task.D, task.paired(), backward, scratch),
+      scores_(scratch.take(kTileQueries * (1 + kTileKeys)) + kTileQueries) {
+  std::fill_n(scores_ - kTileQueries, kTileQueries, 0.0f);
   if (task.soft_cap > 0 && backward) capped_ = scratch.take(kTileQueries * kTileKeys);
   const auto& visitors = task.sequences.front().visitors;  // the same kinds for each sequence
   if (std::any_of(visitors.begin(), visitors.end(), [](auto* visitor) { return visitor->reads_query(); })) {
@@ -156,12 +290,7 @@ void ScoreTiles::open(const Sequence& sequence, int64_t h, int64_t q0, int64_t r
   const Matrix query = sequence.query.at(h).at(q0 * sequence.query.first.row);
   if (unscaled_) isa_.pack(query, rows, task_.D, 1.0f, unscaled_, task_.D);
   if (query_gradient_) std::memset(query_gradient_, 0, sizeof(float) * size_t(rows * task_.D));
-  if (query.plain() && !backward_) {
-    isa_.transpose(query.plain(), query.row, rows, task_.D, task_.scale, transposed_);
-    return;
-  }
-  isa_.pack(query, rows, task_.D, task_.scale, rows_, row_pitch_);
-  isa_.transpose(rows_, row_pitch_, rows, task_.D, 1.0f, transposed_);
+  query_.open(query, rows, task_.scale);
 }
 
 ScoreTile ScoreTiles::tile(float* values, const TilePlan::Step& step) const {
@@ -177,9 +306,9 @@ ScoreTile ScoreTiles::tile(float* values, const TilePlan::Step& step) const {
           .query_gradient = query_gradient_};
 }
 
-float* ScoreTiles::compute(const TilePlan& plan, const TilePlan::Step& step, const float* keys) {
+float* ScoreTiles::compute(const TilePlan& plan, const TilePlan::Step& step, PackedRows& keys) {
   const int64_t count = step.last - step.first;
-  multiply(isa_, keys + step.first * task_.D, count, task_.D, transposed_, lanes(), scores_);
+  keys.multiply(step, query_, lanes(), scores_);
   const size_t bytes = sizeof(float) * size_t(count * kTileQueries);
   if (task_.soft_cap > 0) {
     isa_.soft_cap(scores_, count, task_.soft_cap);

@@ -47,9 +47,13 @@ struct Env {
     out["attention"] = nlohmann::ordered_json::array({"kernel", "reference"});  // fastest first
     out["isa"] = isa().name;
     out["isa_refused"] = nlohmann::ordered_json::array();
-    for (const Isa* other : all_isas())
+    for (const Isa* other : all_isas()) {
+      if (other == &isa()) continue;
       if (const std::string lacks = isa_lacks(*other); !lacks.empty())
         out["isa_refused"].push_back(other->name + (" (lacks " + lacks + ")"));
+      else if (const std::string reason = isa_passed_over(*other); !reason.empty())
+        out["isa_refused"].push_back(other->name + (" (" + reason + ")"));
+    }
     out["models"] = models_registry().names();
     out["masks"] = masks_registry().names();
     out["scores"] = scores_registry().names();
