@@ -87,8 +87,7 @@ class BackwardWorker {
     std::fill_n(query_gradient_, kTileQueries * task_.D, 0.0f);
     const TilePlan& plan = s.plan_of(h);
     for (const TilePlan::Step& step : plan.steps(q0 / kTileQueries))
-      if (step.tile >= first_tile_ && step.tile < first_tile_ + cut_.chunk_tiles)
-        tile(s, h, q0, queries, plan, step, own);
+      if (step.tile >= first_tile_ && step.tile < first_tile_ + cut_.chunk_tiles) tile(queries, plan, step, own);
 
     const Matrix to = part ? Matrix{part + q0 * task_.D, Number::kFloat, task_.D, 1}
                            : s.query_gradient.at(h).at(q0 * s.query_gradient.first.row);
@@ -106,7 +105,8 @@ class BackwardWorker {
   void open_query_tile(const Sequence& s, int64_t h, int64_t q0, int64_t queries) {
     scores_.open(s, h, q0, queries);
     output_.open(s.output.at(h).at(q0 * s.output.first.row), queries, 1.0f);
-    output_gradient_.open(s.output_gradient.at(h).at(q0 * s.output_gradient.first.row), queries, 1.0f);
+    output_gradient_.open(s.output_gradient.at(h).at(q0 * s.output_gradient.first.row), queries,
+                          scores_.weight_scale());
     std::fill_n(delta_, kTileQueries, 0.0f);
     for (int64_t e = 0; e < task_.E; ++e)
       for (int64_t q = 0; q < kTileQueries; ++q)
@@ -118,7 +118,7 @@ class BackwardWorker {
     }
   }
 
-  void tile(const Sequence& s, int64_t h, int64_t q0, int64_t queries, const TilePlan& plan, const TilePlan::Step& step,
+  void tile(int64_t queries, const TilePlan& plan, const TilePlan::Step& step,
             const std::vector<std::vector<float*>>& own) {
     const int64_t count = step.last - step.first, lanes = scores_.lanes();
     const int64_t row = (step.tile - first_tile_) * kTileKeys + step.first;  // of this chunk's gradients
@@ -126,7 +126,7 @@ class BackwardWorker {
     float* weights = scores_.compute(plan, step, keys_);                 // S, then P
     values_.multiply(step, output_gradient_, lanes, weight_gradients_);  // dP, then dS
     isa_.softmax_backward(weights, weight_gradients_, step.tile * kTileKeys + step.first, count, queries,
-                          task_.tile_dropout(s.batch, h, q0), log_sum_exp_, delta_);
+                          scores_.dropout(), log_sum_exp_, delta_);
     output_gradient_.sum_over_queries(weights, count, value_gradient_ + row * pitch_v_);  // dV
     scores_.backward(weight_gradients_, step, own);
     scores_.query().sum_over_queries(weight_gradients_, count, key_gradient_ + row * pitch_k_);            // dK

@@ -48,14 +48,14 @@ class ForwardWorker {
           !(keys_.finite(step.tile) && values_.finite(step.tile)))
         return false;
       float* weights = scores_.compute(plan, step, keys_);
-      isa_.softmax(weights, step.tile * kTileKeys + step.first, step.last - step.first, queries,
-                   task_.tile_dropout(s.batch, h, q0), state_, output_, task_.E);
+      isa_.softmax(weights, step.tile * kTileKeys + step.first, step.last - step.first, queries, scores_.dropout(),
+                   state_, output_, task_.E);
       values_.sum_over_keys(step, weights, scores_.lanes(), output_);
     }
     float factor[kTileQueries];
     for (int64_t q = 0; q < queries; ++q) {
       const bool sees = state_.sum[q] != 0;  // NaN sees
-      factor[q] = sees ? 1.0f / state_.sum[q] : 0.0f;
+      factor[q] = sees ? scores_.weight_scale() / state_.sum[q] : 0.0f;
       s.log_sum_exp[h * s.T + q0 + q] = sees ? state_.peak[q] + std::log(state_.sum[q]) : -kInfinity;
     }
     isa_.store_transposed(output_, factor, queries, task_.E, s.output.at(h).at(q0 * s.output.first.row));

@@ -34,6 +34,16 @@ ScoreTiles::ScoreTiles(const AttentionTask& task, Scratch& scratch, bool backwar
     before_.push_back(backward && visitor->needs_scores() ? scratch.take(kTileQueries * kTileKeys) : nullptr);
 }
 
+TileDropout ScoreTiles::dropout() const {
+  TileDropout out = task_.tile_dropout(sequence_->batch, h_, q0_);
+  if (query_.paired()) out.kept = 1;
+  return out;
+}
+
+float ScoreTiles::weight_scale() const {
+  return query_.paired() && task_.dropout < 1 ? float(1.0 / (1.0 - task_.dropout)) : 1.0f;
+}
+
 int64_t ScoreTiles::lanes() const { return tile_count(queries_, isa_.lanes) * isa_.lanes; }
 
 void ScoreTiles::open(const Sequence& sequence, int64_t h, int64_t q0, int64_t rows) {

@@ -22,6 +22,10 @@ class ScoreTiles {
   void backward(float* gradients, const TilePlan::Step& step, const std::vector<std::vector<float*>>& own);
 
   const QueryTile& query() const { return query_; }  // scaled; with rows backward only
+  TileDropout dropout() const;
+  // What dropout() leaves to multiply kept weights with: a 1 / (1 − p) within rounded weights would be off by the same
+  // in all of them.
+  float weight_scale() const;
   // Of visitors that read the query: [rows][D]; or nullptr.
   const float* query_gradient() const { return query_gradient_; }
   int64_t lanes() const;  // queries in whole registers

@@ -1,5 +1,5 @@
 // flags: -mavx512bf16 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx2 -mfma
-// AVX-512 that multiplies pairs of bf16. Its instructions take denormal numbers for 0 and round to them nowhere.
+// AVX-512 that multiplies pairs of bf16. Its instructions take denormal numbers for 0 and never give one.
 // SPDX-License-Identifier: Apache-2.0
 #include "fovea/kernels/isa/avx512.h"
 
