@@ -365,24 +365,34 @@ TEST(AttentionKernel, AVisibleNanIsSeenAndAHiddenOneIsReported) {
 }
 
 TEST(AttentionKernel, Bfloat16IsReadAndRounded) {
+  // Four times nine numbers: more than any register holds, and a rest.
+  const auto repeated = [](auto nine) {
+    for (int i = 0; i < 27; ++i) nine.push_back(nine[size_t(i)]);
+    return nine;
+  };
   for (const Isa* isa : present()) {
-    std::vector<uint16_t> in{0x3f80, 0xc000, 0x7f80, 0x0080, 0x3eab, 0x4049, 0xbf81, 0x0000, 0x4120}, out(9, 7);
-    std::vector<float> wide(9);
-    isa->pack({in.data(), Number::kBFloat16, 9, 1}, 1, 9, 1.0f, wide.data(), 9);
-    EXPECT_EQ(wide[0], 1.0f);
-    EXPECT_EQ(wide[1], -2.0f);
-    EXPECT_EQ(wide[8], 10.0f);
-    isa->store(wide.data(), 9, 1, 9, {out.data(), Number::kBFloat16, 9, 1});
-    EXPECT_EQ(out, in);
+    auto in = repeated(std::vector<uint16_t>{0x3f80, 0xc000, 0x7f80, 0x0080, 0x3eab, 0x4049, 0xbf81, 0x0000, 0x4120});
+    std::vector<uint16_t> out(36, 7);
+    std::vector<float> wide(36);
+    isa->pack({in.data(), Number::kBFloat16, 36, 1}, 1, 36, 1.0f, wide.data(), 36);
+    isa->store(wide.data(), 36, 1, 36, {out.data(), Number::kBFloat16, 36, 1});
+    EXPECT_EQ(out, in) << isa->name;
     // To nearest, ties to even; NaN stays NaN.
-    std::vector<float> between{0x1.01p0f, 0x1.03p0f, 0x1.018p0f, NAN, -0x1.01p0f, 0x1.01p0f, 1, 1, 0x1.03p0f};
-    isa->store(between.data(), 9, 1, 9, {out.data(), Number::kBFloat16, 9, 1});
-    EXPECT_EQ(out[0], 0x3f80);
-    EXPECT_EQ(out[1], 0x3f82);
-    EXPECT_EQ(out[2], 0x3f81);
-    EXPECT_EQ(out[3] & 0x7fc0, 0x7fc0);
-    EXPECT_EQ(out[4], 0xbf80);
-    EXPECT_EQ(out[8], 0x3f82);
+    const auto between =
+        repeated(std::vector<float>{0x1.01p0f, 0x1.03p0f, 0x1.018p0f, NAN, -0x1.01p0f, 0x1.01p0f, 1, 1, 0x1.03p0f});
+    std::vector<uint16_t> rounded(36);
+    isa->store(between.data(), 36, 1, 36, {rounded.data(), Number::kBFloat16, 36, 1});
+    for (size_t i = 0; i < 36; i += 9) {
+      EXPECT_EQ(wide[i], 1.0f) << isa->name;
+      EXPECT_EQ(wide[i + 1], -2.0f) << isa->name;
+      EXPECT_EQ(wide[i + 8], 10.0f) << isa->name;
+      EXPECT_EQ(rounded[i], 0x3f80) << isa->name;
+      EXPECT_EQ(rounded[i + 1], 0x3f82) << isa->name;
+      EXPECT_EQ(rounded[i + 2], 0x3f81) << isa->name;
+      EXPECT_EQ(rounded[i + 3] & 0x7fc0, 0x7fc0) << isa->name;
+      EXPECT_EQ(rounded[i + 4], 0xbf80) << isa->name;
+      EXPECT_EQ(rounded[i + 8], 0x3f82) << isa->name;
+    }
   }
 }
 
