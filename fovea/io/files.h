@@ -63,6 +63,7 @@ class FileCommit {
   FileCommit& operator=(FileCommit&&) = delete;
   ~FileCommit();
 
+  bool replaces() const { return !temporary_.empty(); }  // false: a device or pipe, which takes everything at once
   void write(std::string_view bytes);
   void sync();    // to disk, still under the temporary name
   void commit();  // sync() if that has not been done, then rename and sync the folder

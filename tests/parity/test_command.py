@@ -411,6 +411,14 @@ def test_without_permission(work):
     assert before == {path: path.read_bytes() for path in (work / "locked").rglob("*") if path.is_file()}
 
 
+@pytest.mark.parametrize("place", ["bench.json", "/dev/stdout"])
+def test_bench_writes_its_cases_once(tmp_path, place):
+    text = good("bench", "swin-49", "short-32", "--f32", "--seconds", "0.001", "--json", place, cwd=tmp_path)
+    report = text[text.index("[\n"):] if place == "/dev/stdout" else (tmp_path / place).read_text()
+    assert [case["case"] for case in json.loads(report)] == ["swin-49", "short-32"]
+    assert [file.name for file in tmp_path.iterdir()] == ([] if place == "/dev/stdout" else [place])
+
+
 def test_closed_streams(work):
     """No file gets the number of a closed stream, where messages would be written into it."""
     command = [COMMAND, "train", "recipe.toml", "train.checkpoint_every=1"]

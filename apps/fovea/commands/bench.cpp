@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "apps/fovea/attention_bench.h"
 #include "apps/fovea/commands/registry.h"
@@ -49,7 +50,8 @@ struct Bench {
       FOVEA_CHECK_CONFIG(std::find(known.begin(), known.end(), name) != known.end(), "unknown case \"", name, "\"",
                          suggestion(name, known), "; fovea bench --list names all");
     FOVEA_CHECK_CONFIG(std::isfinite(seconds) && seconds > 0, "--seconds is ", seconds, ", wanted more than 0");
-    if (!json.empty()) FileCommit probe(json);  // what cannot be written is told before anything is measured
+    std::optional<FileCommit> report;  // what cannot be written is told before anything is measured
+    if (!json.empty()) report.emplace(json);
     threads.apply();
     const bench::Peaks peaks{bench::peak_flops(), bench::peak_exps()};
     const int cores = at::get_num_threads();
@@ -67,21 +69,24 @@ struct Bench {
     const auto measured = [&](const std::string& name, const auto& measure) {
       if (!names.empty() && std::find(names.begin(), names.end(), name) == names.end()) return;
       for (const auto type : {at::kFloat, at::kBFloat16})
-        if (!(f32 || bf16) || (type == at::kFloat ? f32 : bf16)) show(measure(type), results);
+        if (!(f32 || bf16) || (type == at::kFloat ? f32 : bf16)) {
+          show(measure(type), results);
+          if (!report || !report->replaces()) continue;
+          save(*report, results);  // after each case, so that nothing measured is lost
+          report.emplace(json);
+        }
     };
     for (const auto& c : bench::attention_cases())
       measured(c.name, [&](at::ScalarType type) { return bench::run_attention_case(c, type, seconds, peaks); });
     for (const auto& c : bench::neighbour_cases())
       measured(c.name, [&](at::ScalarType type) { return bench::run_neighbour_case(c, type, seconds, peaks); });
+    if (report) save(*report, results);
     return 0;
   }
 
-  // After each case, so that nothing measured is lost.
-  void save(const nlohmann::ordered_json& results) const {
-    if (json.empty()) return;
-    FileCommit file(json);
-    file.write(results.dump(1) + "\n");
-    file.commit();
+  static void save(FileCommit& report, const nlohmann::ordered_json& results) {
+    report.write(results.dump(1) + "\n");
+    report.commit();
   }
 
   void show(const bench::Result& r, nlohmann::ordered_json& results) const {
@@ -110,7 +115,6 @@ struct Bench {
                        {"peer_error", r.peer_error},
                        {"extra_bytes", r.bytes},
                        {"peer_extra_bytes", r.peer_bytes}});
-    save(results);
   }
 };
 
