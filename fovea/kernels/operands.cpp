@@ -22,6 +22,57 @@ constexpr int64_t kKeep = int64_t{1} << 22;  // at most 16 MB stay with a thread
 
 float* aligned(float* p) { return reinterpret_cast<float*>((reinterpret_cast<uintptr_t>(p) + 63) & ~uintptr_t{63}); }
 
+// The three products that attention consists of, of numbers or of pairs on the axis that is summed over.
+//
+// tile[key][query] = rows[key] · columns[·][query]
+template <class T>
+ProductOf<T> dots(const T* rows, int64_t keys, int64_t width, const T* columns, int64_t lanes, float* tile) {
+  return {.a = rows,
+          .step = 1,
+          .row = width,
+          .rows = keys,
+          .b = columns,
+          .b_row = kTileQueries,
+          .lanes = lanes,
+          .c = tile,
+          .c_row = kTileQueries,
+          .n = width,
+          .add = false};
+}
+
+// sums[·][query] += Σ_key rows[key][·] tile[key][query]
+template <class T>
+ProductOf<T> sum_of_keys(const T* rows, int64_t keys, int64_t width, const T* tile, int64_t lanes, float* sums) {
+  return {.a = rows,
+          .step = width,
+          .row = 1,
+          .rows = width,
+          .b = tile,
+          .b_row = kTileQueries,
+          .lanes = lanes,
+          .c = sums,
+          .c_row = kTileQueries,
+          .n = keys,
+          .add = true};
+}
+
+// sums[key][·] += Σ_query tile[key][query] rows[query][·]; rows of the tile `row` apart, the others `pitch`
+template <class T>
+ProductOf<T> sum_of_queries(const T* tile, int64_t row, int64_t keys, int64_t queries, const T* rows, int64_t pitch,
+                            float* sums) {
+  return {.a = tile,
+          .step = 1,
+          .row = row,
+          .rows = keys,
+          .b = rows,
+          .b_row = pitch,
+          .lanes = pitch,
+          .c = sums,
+          .c_row = pitch,
+          .n = queries,
+          .add = true};
+}
+
 }  // namespace
 
 Scratch::Scratch() {
@@ -91,36 +142,14 @@ void QueryTile::open(const Matrix& from, int64_t queries, float scale) {
 }
 
 void QueryTile::sum_over_queries(const float* tile, int64_t keys, float* sums) const {
-  if (!paired()) {
-    isa_.product({.a = tile,
-                  .step = 1,
-                  .row = kTileQueries,
-                  .rows = keys,
-                  .b = rows_,
-                  .b_row = pitch_,
-                  .lanes = pitch_,
-                  .c = sums,
-                  .c_row = pitch_,
-                  .n = queries_,
-                  .add = true});
-    return;
-  }
-  const Matrix rounded{rounded_, Number::kBFloat16, kTileQueries, 1};
-  isa_.store(tile, kTileQueries, keys, queries_, rounded);
+  if (!paired()) return isa_.product(sum_of_queries<float>(tile, kTileQueries, keys, queries_, rows_, pitch_, sums));
+  isa_.store(tile, kTileQueries, keys, queries_, {rounded_, Number::kBFloat16, kTileQueries, 1});
   if (queries_ % 2 == 1)  // the last one's partner
     for (int64_t k = 0; k < keys; ++k) rounded_[(k * kTileQueries + queries_) / 2].odd = 0;
-  isa_.product_pairs({.a = rounded_,
-                      .step = 1,
-                      .row = kTileQueries / 2,
-                      .rows = keys,
-                      .b = row_pairs_,
-                      .b_row = pitch_,
-                      .lanes = pitch_,
-                      .c = sums,
-                      .c_row = pitch_,
-                      .n = tile_count(queries_, 2),
-                      .add = true,
-                      .factor = factor_});
+  auto product =
+      sum_of_queries<Pair>(rounded_, kTileQueries / 2, keys, tile_count(queries_, 2), row_pairs_, pitch_, sums);
+  product.factor = factor_;
+  isa_.product_pairs(product);
 }
 
 PackedRows::PackedRows(const Isa& isa, Packing packing, int64_t width, int64_t most_rows, Scratch& scratch)
@@ -191,65 +220,23 @@ bool PackedRows::touches_hidden(const TilePlan::Step& step) const {
 
 void PackedRows::multiply(const TilePlan::Step& step, const QueryTile& columns, int64_t lanes, float* tile_out) {
   const int64_t keys = step.last - step.first;
-  if (packing_ == Packing::kNumbers) {
-    isa_.product({.a = tile(step.tile) + step.first * width_,
-                  .step = 1,
-                  .row = width_,
-                  .rows = keys,
-                  .b = columns.columns(),
-                  .b_row = kTileQueries,
-                  .lanes = lanes,
-                  .c = tile_out,
-                  .c_row = kTileQueries,
-                  .n = width_,
-                  .add = false});
-    return;
-  }
+  if (packing_ == Packing::kNumbers)
+    return isa_.product(dots(tile(step.tile) + step.first * width_, keys, width_, columns.columns(), lanes, tile_out));
   const int64_t pitch = tile_count(width_, 2);
-  isa_.product_pairs({.a = pairs(step.tile) + step.first * pitch,
-                      .step = 1,
-                      .row = pitch,
-                      .rows = keys,
-                      .b = columns.column_pairs(),
-                      .b_row = kTileQueries,
-                      .lanes = lanes,
-                      .c = tile_out,
-                      .c_row = kTileQueries,
-                      .n = pitch,
-                      .add = false,
-                      .factor = columns.factor()});
+  auto product = dots(pairs(step.tile) + step.first * pitch, keys, pitch, columns.column_pairs(), lanes, tile_out);
+  product.factor = columns.factor();
+  isa_.product_pairs(product);
 }
 
 void PackedRows::sum_over_keys(const TilePlan::Step& step, float* tile_in, int64_t lanes, float* sums) {
   const int64_t keys = step.last - step.first;
-  if (packing_ == Packing::kNumbers) {
-    isa_.product({.a = tile(step.tile) + step.first * width_,
-                  .step = width_,
-                  .row = 1,
-                  .rows = width_,
-                  .b = tile_in,
-                  .b_row = kTileQueries,
-                  .lanes = lanes,
-                  .c = sums,
-                  .c_row = kTileQueries,
-                  .n = keys,
-                  .add = true});
-    return;
-  }
+  if (packing_ == Packing::kNumbers)
+    return isa_.product(sum_of_keys<float>(tile(step.tile) + step.first * width_, keys, width_, tile_in, lanes, sums));
   const int64_t before = step.first % 2;
   isa_.pair_rows({tile_in - before * kTileQueries, Number::kFloat, kTileQueries, 1}, before + keys, lanes, rounded_,
                  kTileQueries);
-  isa_.product_pairs({.a = pairs(step.tile) + step.first / 2 * width_,
-                      .step = width_,
-                      .row = 1,
-                      .rows = width_,
-                      .b = rounded_,
-                      .b_row = kTileQueries,
-                      .lanes = lanes,
-                      .c = sums,
-                      .c_row = kTileQueries,
-                      .n = tile_count(before + keys, 2),
-                      .add = true});
+  isa_.product_pairs(sum_of_keys<Pair>(pairs(step.tile) + step.first / 2 * width_, tile_count(before + keys, 2), width_,
+                                       rounded_, lanes, sums));
 }
 
 }  // namespace fovea
