@@ -36,9 +36,7 @@ ModelFolder open_model_folder(const fs::path& path) {
   const auto begin = std::chrono::steady_clock::now();
   return as_input(path, [&] {
     ModelFolder out{path, load_pretrained_model(path), Tokenizer::load(path), {}, 0};
-    FOVEA_CHECK_INPUT(out.tokenizer.end_id() <= out.model->vocab_size(), path.native(),
-                      ": the tokenizer has ids up to ", out.tokenizer.end_id() - 1, ", the model's vocabulary has ",
-                      out.model->vocab_size(), " tokens; the tokenizer does not fit the model");
+    check_tokenizer_fits(*out.model, out.tokenizer, path.native());
     out.options = folder_options(path, *out.model, out.tokenizer);
     out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     return out;

@@ -28,6 +28,7 @@ class Dataset {
   virtual int64_t longest_row() const = 0;
   // The greatest token id plus one: what a model's vocabulary must hold.
   virtual int64_t vocabulary_needed() const = 0;
+  virtual int64_t source_vocabulary_needed() const { return 0; }  // the same of what an encoder-decoder's encoder reads
   // Labels that count in an epoch (epoch 0 where it varies).
   virtual int64_t token_count() = 0;
   // Changes when tokens, options or seed change: a resumed run must see the data it was trained on.

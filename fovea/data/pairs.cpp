@@ -37,8 +37,7 @@ TextPairs::TextPairs(std::vector<TokenPair> pairs, const PairOptions& options, c
     : BucketedDataset(options.buckets), pairs_(std::move(pairs)), options_(options) {
   FOVEA_CHECK_INPUT(!pairs_.empty(), source, ": holds no pairs");
   for (TokenPair& pair : pairs_) {
-    if (options.close_source) pair.source.push_back(options.end);
-    FOVEA_CHECK_INPUT(!pair.source.empty(), source, ": pair ", item_count() + 1, " has a source without tokens");
+    pair.source.push_back(options.source_end.value_or(options.end));
     add_item(int64_t(std::max(pair.source.size(), pair.target.size() + 1)));
   }
 }
@@ -55,20 +54,25 @@ Batch TextPairs::batch(int64_t epoch, int64_t index) {
     labels.back().push_back(options_.end);
     out.tokens += int64_t(labels.back().size());
   }
-  out.ids = pad_right(sources, options_.pad);        // [B, S]
-  out.lengths = row_lengths(sources);                // [B]
-  out.target_ids = pad_right(inputs, options_.pad);  // [B, U]
-  out.target_lengths = row_lengths(inputs);          // [B]
-  out.labels = pad_right(labels, kIgnore);           // [B, U]
+  out.ids = pad_right(sources, options_.source_pad.value_or(options_.pad));  // [B, S]
+  out.lengths = row_lengths(sources);                                        // [B]
+  out.target_ids = pad_right(inputs, options_.pad);                          // [B, U]
+  out.target_lengths = row_lengths(inputs);                                  // [B]
+  out.labels = pad_right(labels, kIgnore);                                   // [B, U]
   return out;
 }
 
 int64_t TextPairs::vocabulary_needed() const {
   TokenId greatest = std::max({options_.begin, options_.end, options_.pad});
-  for (const TokenPair& pair : pairs_) {
-    for (const TokenId token : pair.source) greatest = std::max(greatest, token);
+  for (const TokenPair& pair : pairs_)
     for (const TokenId token : pair.target) greatest = std::max(greatest, token);
-  }
+  return greatest + 1;
+}
+
+int64_t TextPairs::source_vocabulary_needed() const {
+  TokenId greatest = options_.source_pad.value_or(options_.pad);
+  for (const TokenPair& pair : pairs_)
+    for (const TokenId token : pair.source) greatest = std::max(greatest, token);  // its end among them
   return greatest + 1;
 }
 
@@ -80,7 +84,8 @@ int64_t TextPairs::token_count() {
 
 uint64_t TextPairs::fingerprint() const {
   Fingerprint out = buckets_fingerprint();
-  for (const TokenId token : {options_.begin, options_.end, options_.pad}) out.add(uint64_t(uint32_t(token)));
+  for (const TokenId token : {options_.begin, options_.end, options_.pad, options_.source_pad.value_or(options_.pad)})
+    out.add(uint64_t(uint32_t(token)));
   for (const TokenPair& pair : pairs_) {
     out.add(pair.source);
     out.add(pair.target);

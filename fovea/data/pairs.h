@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,19 +29,21 @@ struct TokenPair {
 struct PairOptions {
   BucketOptions buckets;  // a pair's length is that of its longer side, as the model sees it
   TokenId begin = 0;      // opens the decoder's input
-  TokenId end = 0;        // closes the labels, and the source
-  bool close_source = true;
-  TokenId pad = 0;  // fills both sides; never counts
+  TokenId end = 0;        // closes the labels
+  TokenId pad = 0;        // fills the target's side; never counts
+  // The same of the source's side; unset: as above. Another vocabulary may have other ids.
+  std::optional<TokenId> source_end, source_pad;
 };
 
-// Batches have ids [B, S] (source, `end`), lengths, target_ids [B, U] (`begin`, target), target_lengths and labels [B,
-// U] (target, `end`).
+// Batches have ids [B, S] (source, its end), lengths, target_ids [B, U] (`begin`, target), target_lengths and labels
+// [B, U] (target, `end`).
 class TextPairs : public BucketedDataset {
  public:
   TextPairs(std::vector<TokenPair> pairs, const PairOptions& options, const std::string& source = "pairs");
 
   Batch batch(int64_t epoch, int64_t index) override;
   int64_t vocabulary_needed() const override;
+  int64_t source_vocabulary_needed() const override;
   int64_t token_count() override;
   uint64_t fingerprint() const override;
 

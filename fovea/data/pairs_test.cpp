@@ -107,7 +107,18 @@ TEST(TextPairs, BatchesForTeacherForcing) {
   EXPECT_EQ(batch.tokens, 5);
   EXPECT_EQ(data.token_count(), 5);
   EXPECT_EQ(data.vocabulary_needed(), 23);
+  EXPECT_EQ(data.source_vocabulary_needed(), 13);
   EXPECT_EQ(data.longest_row(), 3);
+
+  options.source_end = 30, options.source_pad = 31;
+  TextPairs apart({{{10, 11}, {20}}, {{12}, {21, 22}}}, options);
+  const Batch other = apart.batch(0, 0);
+  EXPECT_TRUE(at::equal(other.ids, at::tensor({10, 11, 30, 12, 30, 31}, at::kLong).view({2, 3})));
+  EXPECT_TRUE(at::equal(other.target_ids, batch.target_ids));
+  EXPECT_TRUE(at::equal(other.labels, batch.labels));
+  EXPECT_EQ(apart.vocabulary_needed(), 23);
+  EXPECT_EQ(apart.source_vocabulary_needed(), 32);
+  EXPECT_NE(apart.fingerprint(), data.fingerprint());
 }
 
 std::vector<int64_t> many_lengths(int64_t count) {

@@ -9,9 +9,7 @@ namespace fovea {
 
 CausalLM CausalLM::load(const std::filesystem::path& folder) {
   CausalLM out{load_generative_model(folder), Tokenizer::load(folder), {}};
-  FOVEA_CHECK_INPUT(out.tokenizer.end_id() <= out.model->vocab_size(), folder.string(),
-                    ": the tokenizer has ids up to ", out.tokenizer.end_id() - 1, ", the model a vocabulary of ",
-                    out.model->vocab_size(), "; they do not belong together");
+  check_tokenizer_fits(*out.model, out.tokenizer, folder.native());
   out.defaults = folder_options(folder, *out.model, out.tokenizer);
   return out;
 }

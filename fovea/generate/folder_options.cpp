@@ -155,8 +155,13 @@ GenerateOptions folder_options(const std::filesystem::path& folder, const ModelI
 }
 
 std::vector<int64_t> source_ids(const Tokenizer& tokenizer, const GenerateOptions& options, std::string_view text) {
-  std::vector<int64_t> ids = tokenizer.ids(text, {.truncate = false, .pad = false});
-  if (!options.end_ids.empty() && (ids.empty() || ids.back() != options.end_ids[0])) ids.push_back(options.end_ids[0]);
+  std::vector<int64_t> ids = tokenizer.source().ids(text, {.truncate = false, .pad = false});
+  std::optional<int64_t> end;
+  if (tokenizer.has_source())
+    end = tokenizer.source().eos_id();
+  else if (!options.end_ids.empty())
+    end = options.end_ids[0];
+  if (end && (ids.empty() || ids.back() != *end)) ids.push_back(*end);
   return ids;
 }
 

@@ -20,9 +20,10 @@ void check_prompt(const GenerativeModelImpl& model, size_t row, const std::vecto
   FOVEA_CHECK_INPUT(!prompt.empty(), "generate: prompt ", row, " is empty; wanted at least one token");
   FOVEA_CHECK_INPUT(int64_t(prompt.size()) <= model.max_positions(), "generate: prompt ", row, " has ", prompt.size(),
                     " tokens, the model has ", model.max_positions(), " positions");
+  const int64_t vocabulary = model.source_vocab_size();
   for (int64_t id : prompt)
-    FOVEA_CHECK_INPUT(id >= 0 && id < model.vocab_size(), "generate: prompt ", row, " holds token ", id,
-                      ", the model's vocabulary has ", model.vocab_size(), " (is this the model's own tokenizer?)");
+    FOVEA_CHECK_INPUT(id >= 0 && id < vocabulary, "generate: prompt ", row, " holds token ", id,
+                      ", the model's vocabulary has ", vocabulary, " (is this the model's own tokenizer?)");
 }
 
 void check_ids(const GenerativeModelImpl& model, const GenerateOptions& options) {
@@ -76,7 +77,8 @@ Prefill prefill(const GenerativeModelImpl& model, const std::vector<std::vector<
   const int64_t longest = *std::max_element(lengths.begin(), lengths.end());
   const bool left = !model.has_encoder();
   const at::Device device = device_of(model);
-  const at::Tensor ids = batch_of(prompts, longest, options.padding(), left).to(device);
+  // What fills a source never counts; 0 is in every vocabulary.
+  const at::Tensor ids = batch_of(prompts, longest, model.has_encoder() ? 0 : options.padding(), left).to(device);
   Prefill out;
   if (model.has_encoder()) {
     out.state = model.begin(ids, integers(lengths, device));

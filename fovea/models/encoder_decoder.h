@@ -28,6 +28,7 @@ class EncoderDecoderImpl : public GenerativeModelImpl {
   Tensor forward(const Batch& batch) const override;
   LossSum loss(const Batch& batch, double label_smoothing = 0) override;
   int64_t vocab_size() const override { return target_embedding_->options().vocabulary; }
+  int64_t source_vocab_size() const override { return source_embedding_->options().vocabulary; }
 
   bool has_encoder() const override { return true; }
   DecoderState begin(const Tensor& source = {}, const Tensor& source_lengths = {}) const override;

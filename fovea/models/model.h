@@ -67,6 +67,7 @@ class ModelImpl : public torch::nn::Module {
   virtual void set_memory(const std::vector<Tensor>&) {}
 
   virtual int64_t vocab_size() const = 0;
+  virtual int64_t source_vocab_size() const { return vocab_size(); }  // of what an encoder-decoder's encoder reads
   virtual int64_t max_positions() const = 0;  // longest sequence; a very large number where there is no limit
   int64_t parameter_count() const;            // distinct numbers, tied ones once
 };

@@ -156,6 +156,15 @@ LoadReport load_weights(ModelImpl& model, const SafetensorsFolder& file) {
   return report;
 }
 
+void check_tokenizer_fits(const ModelImpl& model, const Tokenizer& tokenizer, const std::string& where) {
+  const auto check = [&](const char* which, int64_t ids, int64_t held) {
+    FOVEA_CHECK_INPUT(ids <= held, where, ": the ", which, "tokenizer has ids up to ", ids - 1,
+                      ", the model's vocabulary has ", held, " tokens; the tokenizer does not fit the model");
+  };
+  check("", tokenizer.end_id(), model.vocab_size());
+  if (tokenizer.has_source()) check("sources' ", tokenizer.source().end_id(), model.source_vocab_size());
+}
+
 void check_model_folder(const std::filesystem::path& folder) {
   FOVEA_CHECK_INPUT(is_folder(folder), folder.string(),
                     ": no such model folder (wanted config.json and model.safetensors in it)");

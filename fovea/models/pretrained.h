@@ -9,6 +9,7 @@
 
 #include "fovea/io/safetensors_folder.h"
 #include "fovea/models/model.h"
+#include "fovea/text/tokenizer.h"
 
 namespace fovea {
 
@@ -33,6 +34,9 @@ void check_model_folder(const std::filesystem::path& folder);
 Model load_pretrained_model(const std::filesystem::path& folder);
 // The same for a model that writes; Error(kInput) for one that does not.
 GenerativeModel load_generative_model(const std::filesystem::path& folder);
+
+// Error(kInput), beginning with `where`, for a tokenizer with ids that the model has no row for: they are no pair.
+void check_tokenizer_fits(const ModelImpl& model, const Tokenizer& tokenizer, const std::string& where);
 
 // What model.safetensors holds: `of` each parameter (the parameter itself; its gradient …) under its stored name, in
 // the stored layout.

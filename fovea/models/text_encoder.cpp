@@ -167,9 +167,7 @@ TextEncoder TextEncoder::load(const std::filesystem::path& folder) {
   FOVEA_CHECK_INPUT(reader != nullptr && model->vocab_size() > 0, folder.native(), ": a ", model->type(),
                     " model is no text encoder");
   TextEncoder out{reader, Tokenizer::load(folder)};
-  FOVEA_CHECK_INPUT(out.tokenizer.end_id() <= model->vocab_size(), folder.native(), ": the tokenizer has ids up to ",
-                    out.tokenizer.end_id() - 1, ", the model's vocabulary has ", model->vocab_size(),
-                    " tokens; the tokenizer does not fit the model");
+  check_tokenizer_fits(*model, out.tokenizer, folder.native());
   read_sentence_modules(out, folder);
   return out;
 }

@@ -35,6 +35,8 @@ void read_roles(const fs::path& path, text::Pipeline& pipeline) {
   read("mask_token", pipeline.roles.mask);
 }
 
+constexpr const char* kSourceFile = "source_tokenizer.json";
+
 text::TokenizerFile read_folder(const fs::path& folder) {
   std::error_code ignored;
   const auto has = [&](const char* name) { return fs::exists(folder / name, ignored); };
@@ -56,7 +58,10 @@ Tokenizer Tokenizer::load(const fs::path& path) {
       folder ? read_folder(path) : text::parse_tokenizer_file(read_text(file, "tokenizer"), file.native()));
   const fs::path config = file.parent_path() / "tokenizer_config.json";
   if (fs::exists(config, ignored)) read_roles(config, *pipeline);
-  return Tokenizer(std::move(pipeline));
+  Tokenizer out(std::move(pipeline));
+  const fs::path source = path / kSourceFile;
+  if (!folder || !fs::exists(source, ignored)) return out;
+  return out.with_source(from_json(read_text(source, "tokenizer"), source.native()));
 }
 
 Tokenizer Tokenizer::from_json(std::string_view json, std::string_view source) {
@@ -76,6 +81,16 @@ void Tokenizer::save(const fs::path& path) const {
   fs::create_directories(path, code);
   FOVEA_CHECK_KIND(ErrorKind::kSystem, !code, path.native(), ": cannot create the folder: ", code.message());
   write_file(path / "tokenizer.json", to_json());
+  if (source_) return write_file(path / kSourceFile, source().to_json());
+  fs::remove(path / kSourceFile, code);  // of a tokenizer that was saved here before
+}
+
+Tokenizer Tokenizer::source() const { return Tokenizer(source_ ? source_ : pipeline_); }
+
+Tokenizer Tokenizer::with_source(const Tokenizer& source) const {
+  Tokenizer out = *this;
+  out.source_ = source.pipeline_;
+  return out;
 }
 
 Encoding Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {

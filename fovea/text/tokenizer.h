@@ -47,15 +47,20 @@ struct EncodeOptions {
 // A movable, cheaply copied value. All const functions may be called from several threads at once.
 class Tokenizer {
  public:
-  // From a folder (tokenizer.json, or in older ones vocab.json + merges.txt or vocab.txt) or the path of a
-  // tokenizer.json.
+  // From a folder (tokenizer.json, or in older ones vocab.json + merges.txt or vocab.txt; and source_tokenizer.json, if
+  // there is one) or the path of a tokenizer.json.
   static Tokenizer load(const std::filesystem::path& path);
   // From the contents of a tokenizer.json; `source` names it in errors.
   static Tokenizer from_json(std::string_view json, std::string_view source = "tokenizer.json");
 
-  // Writes tokenizer.json into a folder (made if need be), or to a path that ends in ".json".
+  // Writes the same files into a folder (made if need be), or tokenizer.json's content to a path that ends in ".json".
   void save(const std::filesystem::path& path) const;
   std::string to_json() const;
+
+  // Where what an encoder reads has a vocabulary of its own, the tokenizer of that; else this same one.
+  Tokenizer source() const;
+  bool has_source() const { return source_ != nullptr; }
+  Tokenizer with_source(const Tokenizer& source) const;
 
   Encoding encode(std::string_view text, const EncodeOptions& options = {}) const;
   // Two texts that belong together, as a question and its context.
@@ -86,6 +91,7 @@ class Tokenizer {
   friend Tokenizer text::make_tokenizer(text::TokenizerFile file);
   explicit Tokenizer(std::shared_ptr<const text::Pipeline> pipeline) : pipeline_(std::move(pipeline)) {}
   std::shared_ptr<const text::Pipeline> pipeline_;
+  std::shared_ptr<const text::Pipeline> source_;  // null: the same
 };
 
 // Text of tokens as they come, never half a character:

@@ -189,6 +189,26 @@ TEST(Tokenizer, SavedAndLoadedAgain) {
   std::filesystem::remove_all(folder.parent_path());
 }
 
+TEST(Tokenizer, SourcesMayHaveAVocabularyOfTheirOwn) {
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "fovea_two_tokenizers_test";
+  const Tokenizer alone = train_characters("abc", {.special_tokens = {"</s>"}});
+  const Tokenizer both = alone.with_source(train_characters("xyz"));
+  EXPECT_FALSE(alone.has_source());
+  EXPECT_EQ(alone.source().ids("ab"), alone.ids("ab"));
+  both.save(folder);
+  const Tokenizer read = Tokenizer::load(folder);
+  ASSERT_TRUE(read.has_source());
+  EXPECT_EQ(read.ids("abc"), (Ids{2, 3, 4}));
+  EXPECT_EQ(read.source().ids("xyz"), (Ids{1, 2, 3}));
+  EXPECT_FALSE(read.source().has_source());
+  EXPECT_FALSE(Tokenizer::load(folder / "tokenizer.json").has_source());
+  alone.save(folder);  // leaves no other's behind
+  EXPECT_FALSE(Tokenizer::load(folder).has_source());
+  write_file(folder / "source_tokenizer.json", "{");
+  EXPECT_THROW(Tokenizer::load(folder), Error);
+  std::filesystem::remove_all(folder);
+}
+
 TEST(Tokenizer, OldGpt2Folder) {
   const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "fovea_gpt2_test";
   std::filesystem::create_directories(folder);

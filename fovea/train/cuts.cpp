@@ -56,9 +56,15 @@ std::shared_ptr<Dataset> cut_pairs(const Corpus& corpus, const ModelImpl& model,
   options.begin = role_token(model, {"decoder_start_token_id", "bos_token_id"}, tokenizer.bos_id());
   options.end = role_token(model, {"eos_token_id"}, tokenizer.eos_id());
   options.pad = role_token(model, {"pad_token_id"}, tokenizer.pad_id());
+  const Tokenizer reads = tokenizer.source();
+  if (tokenizer.has_source()) {
+    FOVEA_CHECK_INPUT(reads.eos_id().has_value(), "the tokenizer of the sources has no token that ends a text");
+    options.source_end = TokenId(*reads.eos_id());
+    options.source_pad = TokenId(reads.pad_id().value_or(*reads.eos_id()));
+  }
   std::vector<TokenPair> pairs;
   for (const TextPair& pair : corpus.pairs) {
-    TokenPair tokens{tokens_of(tokenizer, pair.source), tokens_of(tokenizer, pair.target)};
+    TokenPair tokens{tokens_of(reads, pair.source), tokens_of(tokenizer, pair.target)};
     const int64_t length = int64_t(std::max(tokens.source.size(), tokens.target.size())) + 1;  // and its end
     if (length > cut.context) {
       FOVEA_CHECK_INPUT(cut.drop_longer, pair.where, ": the pair has ", length, " tokens, rows have ", cut.context,

@@ -89,6 +89,7 @@ void RunOptions::visit(FieldVisitor& v) {
 void TrainOptions::visit(FieldVisitor& v) {
   visit_section(v, "data", data);
   visit_section(v, "tokenizer", tokenizer);
+  visit_section(v, "source_tokenizer", source_tokenizer);
   visit_section(v, "model", model);
   visit_section(v, "optim", optim);
   visit_section(v, "schedule", schedule);
@@ -120,9 +121,14 @@ void TrainOptions::check() const {
   check_range("data.flip", data.flip, 0, 1);
   check_range("data.shift", double(data.shift), 0, kAny);
   check_range("data.erase", data.erase, 0, 1);
-  check_choice("tokenizer.type", tokenizer.type, {"characters", "bpe", "words", "file"});
-  FOVEA_CHECK_CONFIG(tokenizer.type != "file" || !tokenizer.path.empty() || !train.init.empty(),
-                     "tokenizer.path is empty; tokenizer.type = \"file\" needs the path of a tokenizer.json");
+  for (const auto& [name, one] : {std::pair("tokenizer", &tokenizer), {"source_tokenizer", &source_tokenizer}}) {
+    if (one == &source_tokenizer && one->type.empty()) continue;
+    check_choice(std::string(name) + ".type", one->type, {"characters", "bpe", "words", "file"});
+    FOVEA_CHECK_CONFIG(one->type != "file" || !one->path.empty() || !train.init.empty(), name, ".path is empty; ", name,
+                       ".type = \"file\" needs the path of a tokenizer.json");
+  }
+  FOVEA_CHECK_CONFIG(source_tokenizer.type.empty() || data.kind == "pairs",
+                     "source_tokenizer is for pairs, data.kind is \"", data.kind, "\"");
   FOVEA_CHECK_CONFIG(optim.learning_rate > 0 && std::isfinite(optim.learning_rate), "optim.learning_rate is ",
                      optim.learning_rate, ", must be a number above 0");
   check_range("optim.weight_decay", optim.weight_decay, 0, kAny);

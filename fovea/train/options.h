@@ -93,6 +93,7 @@ struct RunOptions {
 struct TrainOptions {
   DataOptions data;
   TokenizerOptions tokenizer;
+  TokenizerOptions source_tokenizer{.type = ""};  // pairs: the sources' own; without a type: one for both sides
   ModelOptions model;
   OptimOptions optim;
   ScheduleOptions schedule;

@@ -29,8 +29,19 @@ Tokenizer train_tokenizer(const TokenizerOptions& options, std::string text, con
   return train_characters(text, {.unk_token = unknown, .special_tokens = special});
 }
 
+// For pairs; `side` is what it will read of each.
+Tokenizer make_side_tokenizer(const TokenizerOptions& options, const Corpus& corpus, std::string TextPair::* side) {
+  if (options.type == "file") return Tokenizer::load(options.path);
+  std::string text;
+  for (const TextPair& pair : corpus.pairs) text += pair.*side + (options.type == "characters" ? "" : "\n");
+  return train_tokenizer(options, text, {"<pad>", "<s>", "</s>"}, "<unk>");
+}
+
 Tokenizer make_tokenizer(const TrainOptions& options, const Corpus& corpus) {
   if (!options.train.init.empty()) return Tokenizer::load(options.train.init);
+  if (!options.source_tokenizer.type.empty())
+    return make_side_tokenizer(options.tokenizer, corpus, &TextPair::target)
+        .with_source(make_side_tokenizer(options.source_tokenizer, corpus, &TextPair::source));
   if (options.tokenizer.type == "file") return Tokenizer::load(options.tokenizer.path);
   std::string text = corpus.joined();
   if (is_for_readers(options.data.kind)) {
@@ -74,6 +85,12 @@ Model make_model_for(const TrainOptions& options, const Corpus& corpus, const To
   nlohmann::json config =
       reads ? recipe.reader_config({tokenizer.end_id(), segments, tokenizer.pad_id().value_or(0), labels})
             : recipe.config(tokenizer.end_id());
+  if (tokenizer.has_source()) {
+    FOVEA_CHECK_CONFIG(config.contains("source_vocab_size"), "a ", options.model.type,
+                       " model has one vocabulary for both sides; leave source_tokenizer out");
+    config["source_vocab_size"] = tokenizer.source().end_id();
+    config["shared_embeddings"] = false;
+  }
   const std::pair<const char*, std::optional<int64_t>> roles[] = {
       {"bos_token_id", tokenizer.bos_id()}, {"eos_token_id", tokenizer.eos_id()}, {"pad_token_id", tokenizer.pad_id()}};
   for (const auto& [key, id] : roles)

@@ -99,6 +99,25 @@ TEST_F(Parts, PairsForAnEncoderDecoder) {
   EXPECT_EQ(parts.validation->token_count(), 4 * 8);  // four targets of six or seven characters and their ends
   EXPECT_TRUE(std::isfinite(Trainer(parts, o).run().best_loss));
   EXPECT_EQ(load_pretrained_model(best_)->type(), "transformer");
+
+  o.source_tokenizer = {.type = "bpe", .vocab_size = 270};
+  const TrainParts apart = load_train_parts(o);
+  const Tokenizer reads = apart.tokenizer->source();
+  EXPECT_EQ(apart.model->source_vocab_size(), reads.end_id());
+  EXPECT_EQ(apart.model->vocab_size(), apart.tokenizer->end_id());
+  EXPECT_LT(apart.tokenizer->end_id(), 20);  // the letters of "out", digits, a blank and four special ones
+  EXPECT_FALSE(apart.model->config()["shared_embeddings"].get<bool>());
+  const Batch batch = apart.train->batch(0, 0);
+  const int64_t length = batch.lengths[0].item<int64_t>();
+  EXPECT_EQ(batch.ids[0][length - 1].item<int64_t>(), *reads.eos_id());
+  EXPECT_NE(*reads.eos_id(), *apart.tokenizer->eos_id());
+  o.train.out = (folder_ / "apart").string();
+  EXPECT_TRUE(std::isfinite(Trainer(apart, o).run().best_loss));
+  const Tokenizer saved = Tokenizer::load(folder_ / "apart" / "best");
+  EXPECT_EQ(saved.source().to_json(), reads.to_json());
+  EXPECT_EQ(saved.to_json(), apart.tokenizer->to_json());
+  o.source_tokenizer.type.clear();
+
   o.data.context = 5;
   toy::expect_error([&] { load_train_parts(o); }, ErrorKind::kInput, "a.tsv:1: the pair has 6 tokens, rows have 5");
   o.data.context = 6, o.data.drop_longer = true, o.data.validation_fraction = 0;

@@ -2,15 +2,19 @@
 #include "fovea/train/trainer.h"
 
 #include "fovea/base/check.h"
+#include "fovea/models/pretrained.h"
 #include "fovea/train/run.h"
 
 namespace fovea {
 namespace {
 
 void check_fit(const TrainParts& parts, Dataset& data, const char* which) {
-  FOVEA_CHECK_CONFIG(data.vocabulary_needed() <= parts.model->vocab_size(), "the ", which, " data has token ",
-                     data.vocabulary_needed() - 1, ", the model's vocabulary has ", parts.model->vocab_size(),
-                     " tokens; the tokenizer does not fit the model");
+  const auto check = [&](const char* side, int64_t needed, int64_t held) {
+    FOVEA_CHECK_CONFIG(needed <= held, "the ", which, " data has ", side, "token ", needed - 1,
+                       ", the model's vocabulary has ", held, " tokens; the tokenizer does not fit the model");
+  };
+  check("", data.vocabulary_needed(), parts.model->vocab_size());
+  check("source ", data.source_vocabulary_needed(), parts.model->source_vocab_size());
   FOVEA_CHECK_CONFIG(data.longest_row() <= parts.model->max_positions(), "the ", which, " data has rows of ",
                      data.longest_row(), " tokens, the model has ", parts.model->max_positions(),
                      " positions; make data.context smaller or give the model more positions");
@@ -36,9 +40,7 @@ Trainer::Trainer(TrainParts parts, TrainOptions options) : parts_(std::move(part
   FOVEA_CHECK(parts_.model != nullptr, "the model is null");
   FOVEA_CHECK(parts_.train != nullptr, "the training data is null");
   options_.check();
-  FOVEA_CHECK_CONFIG(!parts_.tokenizer || parts_.tokenizer->end_id() <= parts_.model->vocab_size(),
-                     "the tokenizer has ids up to ", parts_.tokenizer->end_id() - 1, ", the model's vocabulary has ",
-                     parts_.model->vocab_size(), " tokens; the tokenizer does not fit the model");
+  if (parts_.tokenizer) check_tokenizer_fits(*parts_.model, *parts_.tokenizer, "training");
   check_fit(parts_, *parts_.train, "training");
   if (parts_.validation) check_fit(parts_, *parts_.validation, "validation");
 }

@@ -97,6 +97,28 @@ def test_a_run_with_fewer_steps_goes_on_as_if_it_had_not_ended(work):
     assert whole == parts
 
 
+def test_each_side_may_have_a_vocabulary_of_its_own(work):
+    """Pieces of words on the one side, characters on the other: both in the folder, the sources' in a file of its own."""
+    apart = ["source_tokenizer.type=bpe", "source_tokenizer.vocab_size=300", "tokenizer.type=characters", "train.out=apart"]
+    good("train", "recipe.toml", *apart, cwd=work)
+    source, target = (Tokenizer.from_file(str(work / f"apart/best/{name}.json")) for name in ("source_tokenizer", "tokenizer"))
+    assert source.encode("save the").tokens == ["save", "Ġthe"]
+    assert target.get_vocab_size() == len("".join(WORDS.values()) + "。") + 4
+    config = json.loads((work / "apart/best/config.json").read_text())
+    assert (config["source_vocab_size"], config["vocab_size"]) == (source.get_vocab_size(), target.get_vocab_size())
+    assert not config["shared_embeddings"]
+    facts = json.loads(good("eval", "--model", "apart/best", "--data", "test.tsv", "--beams", "3", "--json", cwd=work))
+    assert facts["bleu"] > 60
+    record = json.loads(good("attend", "--model", "apart/best", "save the", "--json", cwd=work))
+    assert record["sequences"][0]["tokens"] == ["save", " the", "</s>"]
+    assert json.loads(good("inspect", "apart/best", "--json", cwd=work))["problems"] == []
+    good("train", "recipe.toml", "train.init=apart/best", "train.out=further", "train.steps=2", "train.validate_every=0", cwd=work)
+    assert (work / "further/best/source_tokenizer.json").read_bytes() == (work / "apart/best/source_tokenizer.json").read_bytes()
+    (work / "apart/best/source_tokenizer.json").write_text((work / "run/best/tokenizer.json").read_text())
+    done = fovea("translate", "--model", "apart/best", "save", cwd=work)
+    assert done.returncode == 3 and b"the sources' tokenizer has ids up to" in done.stderr
+
+
 BAD = {
     "missing column": ("train", ["data.train=column.tsv"], 3, r"column\.tsv:2: one column; wanted source<TAB>target"),
     "third column": ("train", ["data.train=third.tsv"], 3, r"third\.tsv:1: 3 columns"),
@@ -105,6 +127,8 @@ BAD = {
     "no pairs": ("train", ["data.train=empty.tsv"], 3, r"empty\.tsv: holds no pairs"),
     "empty split": ("train", ["data.validation=[]", "data.validation_fraction=0.0001"], 3, "leave one side empty"),
     "GB18030": ("train", ["data.train=chinese.tsv"], 3, r"chinese\.tsv.*GB18030"),
+    "a model with one vocabulary": ("train", ["t5.toml"], 2, "a t5 model has one vocabulary for both sides; leave source_tokenizer out"),
+    "no such tokenizer": ("train", ["source_tokenizer.type=bpee"], 2, "source_tokenizer.type is \"bpee\".*bpe"),
     "a bad pattern": ("train", ['tokenizer.isolate="("'], 2, "isolate"),
     "eval: missing column": ("eval", ["--model", "run/best", "--data", "column.tsv"], 3, r"column\.tsv:2"),
     "eval: too long": ("eval", ["--model", "run/best", "--data", "long.tsv"], 3, r"long\.tsv:2"),
@@ -114,12 +138,13 @@ BAD = {
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input(work, name):
     for file, content in {"column.tsv": "open\t开\nclose\n", "third.tsv": "a\tb\tc\n", "silent.tsv": "a\tb\n\nc\t\n",
-                          "long.tsv": f"open\t开\nsave\t{'存' * 40}\n", "empty.tsv": "\n"}.items():
+                          "long.tsv": f"open\t开\nsave\t{'存' * 40}\n", "empty.tsv": "\n",
+                          "t5.toml": RECIPE.partition("[model]")[0] + '[source_tokenizer]\ntype = "words"\n[model]\ntype = "t5"\n'}.items():
         (work / file).write_text(content)
     (work / "chinese.tsv").write_bytes("save the file\t保存文件，请稍候。\n".encode("gb18030"))
     verb, arguments, code, message = BAD[name]
     if verb == "train":
-        arguments = ["recipe.toml", "train.out=bad", *arguments]
+        arguments = [*([] if arguments[0].endswith(".toml") else ["recipe.toml"]), "train.out=bad", *arguments]
     done = fovea(verb, *arguments, cwd=work)
     text = done.stderr.decode()
     assert done.returncode == code and re.search(message, text), text

@@ -101,7 +101,8 @@ struct Attend {
     for (const int64_t id : target.empty() ? own_answer(folder, model, source) : target_ids(folder)) ids.push_back(id);
     FOVEA_CHECK_INPUT(int64_t(ids.size()) <= model.max_positions(), "the target has ", ids.size(),
                       " tokens, the model has ", model.max_positions(), " positions");
-    Recorder recorder(folder.path.native(), token_texts(folder.tokenizer, source), token_texts(folder.tokenizer, ids));
+    Recorder recorder(folder.path.native(), token_texts(folder.tokenizer.source(), source),
+                      token_texts(folder.tokenizer, ids));
     DecoderState state = model.begin(row_of(source), at::tensor({int64_t(source.size())}, at::kLong));
     model.step(row_of(ids), state, true);
     return recorder.finish();

@@ -78,9 +78,7 @@ Json describe_model(const fs::path& folder, const SafetensorsFolder& weights, Js
   try {
     const Tokenizer tokenizer = Tokenizer::load(folder);
     out["tokenizer"] = {{"vocab_size", tokenizer.vocab_size()}, {"end_id", tokenizer.end_id()}};
-    if (model && tokenizer.end_id() > model->vocab_size())
-      problems.push_back(detail::concat("the tokenizer has ids up to ", tokenizer.end_id() - 1,
-                                        ", the model's vocabulary has ", model->vocab_size(), " tokens"));
+    if (model) check_tokenizer_fits(*model, tokenizer, folder.native());
   } catch (const Error& error) {
     problems.push_back(error.what());
   }

@@ -24,6 +24,12 @@ def lines(files):
     return [line for file in files for line in pathlib.Path(file).read_text("utf-8-sig").splitlines() if line]
 
 
+def read_tokenizer(file):
+    from tokenizers import Tokenizer
+
+    return Tokenizer.from_file(str(file)) if file.exists() else None
+
+
 def filled(rows, value):
     width = max(map(len, rows))
     return torch.tensor([row + [value] * (width - len(row)) for row in rows])
@@ -85,20 +91,55 @@ class Labels:
         return F.cross_entropy(model(ids, attention_mask=mask).logits, labels, label_smoothing=smoothing)
 
 
-class Pairs:
+class Masked:
+    """Hidden words as in BERT: 15 % of a text's ordinary tokens; 80 % of these become the mask, 10 % another token, 10 % stay."""
+
     def __init__(self, recipe, tokenizer, config):
+        longest = recipe["data"]["context"] or config["max_position_embeddings"]
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+        around = tokenizer.encode("").ids  # one before, one behind
+        special = {id for id, token in tokenizer.get_added_tokens_decoder().items() if token.special}
+        self.ordinary = [id for id in range(tokenizer.get_vocab_size()) if id not in special]
+        self.chosen, self.mask, self.pad = set(self.ordinary), tokenizer.token_to_id("[MASK]"), config.get("pad_token_id") or 0
+        room = longest - len(around)
+        self.items = [[around[0], *ids[i : i + room], around[1]] for text in tokenizer.encode_batch(lines(recipe["data"]["train"]), add_special_tokens=False)
+                      for ids in [text.ids] for i in range(0, len(ids), room) if self.chosen.intersection(ids[i : i + room])]
+        self.optim = recipe["optim"]
+
+    def epoch(self, draw):
+        for batch in by_length(self.items, list(map(len, self.items)), draw, self.optim["batch_size"], self.optim["batch_tokens"]):
+            ids, labels = zip(*(self.hide(list(self.items[i]), draw) for i in batch))
+            yield filled(ids, self.pad), filled([[1] * len(row) for row in ids], 0), filled(labels, IGNORE)
+
+    def hide(self, ids, draw):
+        places, labels = [i for i, id in enumerate(ids) if id in self.chosen], [IGNORE] * len(ids)
+        for i in draw.sample(places, max(1, round(0.15 * len(places)))):
+            labels[i], kind = ids[i], draw.randrange(10)
+            if kind < 9:
+                ids[i] = self.mask if kind < 8 else draw.choice(self.ordinary)
+        return ids, labels
+
+    def loss(self, model, batch, smoothing):
+        ids, mask, labels = batch
+        return F.cross_entropy(model(ids, attention_mask=mask).logits.flatten(0, 1), labels.flatten(), label_smoothing=smoothing)
+
+
+class Pairs:
+    def __init__(self, recipe, tokenizers, config):
         self.begin, self.end, self.pad = (config[f"{role}_token_id"] for role in ("bos", "eos", "pad"))
+        source_end, self.source_pad = (tokenizers[0].token_to_id(tokenizers[1].id_to_token(id)) for id in (self.end, self.pad))
         pairs = [line.split("\t") for line in lines(recipe["data"]["train"])]
-        sides = [[e.ids for e in tokenizer.encode_batch([pair[side] for pair in pairs], add_special_tokens=False)] for side in (0, 1)]
+        sides = [[e.ids for e in tokenizer.encode_batch([pair[side] for pair in pairs], add_special_tokens=False)] for side, tokenizer in enumerate(tokenizers)]
         longest = recipe["data"]["context"] or config["positions"]
-        self.items = [(source + [self.end], target) for source, target in zip(*sides) if max(len(source), len(target)) < longest]
+        self.items = [(source + [source_end], target) for source, target in zip(*sides) if max(len(source), len(target)) < longest]
         self.optim = recipe["optim"]
 
     def epoch(self, draw):
         lengths = [max(len(source), len(target) + 1) for source, target in self.items]
         for batch in by_length(self.items, lengths, draw, self.optim["batch_size"], self.optim["batch_tokens"]):
             sources, targets = [self.items[i][0] for i in batch], [self.items[i][1] for i in batch]
-            yield (filled(sources, self.pad), torch.tensor([len(s) for s in sources]), filled([[self.begin, *t] for t in targets], self.pad),
+            yield (filled(sources, self.source_pad), torch.tensor([len(s) for s in sources]), filled([[self.begin, *t] for t in targets], self.pad),
                    filled([[*t, self.end] for t in targets], IGNORE))
 
     def loss(self, model, batch, smoothing):
@@ -157,7 +198,8 @@ def make_model(kind, config, run, init):
         return model
     import transformers
 
-    auto = {"text": "AutoModelForCausalLM", "labels": "AutoModelForSequenceClassification", "images": "AutoModelForImageClassification"}[kind]
+    auto = {"text": "AutoModelForCausalLM", "labels": "AutoModelForSequenceClassification",
+            "masked": "AutoModelForMaskedLM", "images": "AutoModelForImageClassification"}[kind]
     made = transformers.AutoConfig.from_pretrained(run)
     if init:
         return getattr(transformers, auto).from_pretrained(init, config=made)
@@ -173,7 +215,7 @@ def save(model, kind, config, run, out):
         (out / "config.json").write_text(json.dumps(config))
     else:
         model.save_pretrained(out)
-    for name in ("tokenizer.json", "preprocessor_config.json"):
+    for name in ("tokenizer.json", "source_tokenizer.json", "preprocessor_config.json"):
         if (run / name).exists():
             shutil.copy(run / name, out / name)
 
@@ -195,12 +237,10 @@ def main(run, out, threads, seed):
     recipe = tomllib.loads((run / "config.toml").read_text())
     kind, optim, steps, folder = recipe["data"]["kind"], recipe["optim"], recipe["train"]["steps"], run / "best"
     config = json.loads((folder / "config.json").read_text())
-    tokenizer = None
-    if (folder / "tokenizer.json").exists():
-        from tokenizers import Tokenizer
-
-        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    data = {"text": Text, "labels": Labels, "pairs": Pairs, "images": Images}[kind](recipe, tokenizer, config)
+    tokenizer = read_tokenizer(folder / "tokenizer.json")
+    if kind == "pairs":
+        tokenizer = read_tokenizer(folder / "source_tokenizer.json") or tokenizer, tokenizer
+    data = {"text": Text, "labels": Labels, "masked": Masked, "pairs": Pairs, "images": Images}[kind](recipe, tokenizer, config)
     model = make_model(kind, config, folder, recipe["train"]["init"]).train()
     decayed, plain = [], []
     for name, p in model.named_parameters():
