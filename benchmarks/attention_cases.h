@@ -20,9 +20,10 @@ struct AttentionCase {
   Mask (*mask)(const AttentionShape&) = nullptr;
   Score (*score)(const AttentionShape&) = nullptr;
   double dropout = 0;
-  bool is_causal = false;   // PyTorch has a word for this mask
-  double query_factor = 1;  // peaked scores
-  bool learned = false;     // the score's tensors want a gradient
+  bool is_causal = false;     // PyTorch has a word for this mask
+  double query_factor = 1;    // peaked scores
+  bool learned = false;       // the score's tensors want a gradient
+  bool side_by_side = false;  // decoding: all heads of a key lie together, not head by head as in a cache
 };
 
 // [B, H, T, D] views of [B, T, H, D] storage.
@@ -93,6 +94,7 @@ inline const std::vector<AttentionCase>& attention_cases() {
        {16, 32, 8, 1, 4096, 128, 128},
        false,
        [](auto& s) { return masks::padding(lengths(s.B, s.S, 0.25)); }},
+      {"llama-decode-side-by-side", {1, 32, 8, 1, 8192, 128, 128}, false, nullptr, nullptr, 0, false, 1, false, true},
       {"vit-197", {32, 12, 12, 197, 197, 64, 64}},
       {"vit-197-train", {32, 12, 12, 197, 197, 64, 64}, true},
       {"t5-bias", {8, 12, 12, 512, 512, 64, 64}, false, nullptr, t5},

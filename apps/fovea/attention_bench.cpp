@@ -45,8 +45,7 @@ class Measurement {
     at::manual_seed(1);
     build(case_.shape, type_);
     r.peer = peer_name_;
-    measure(
-        r, seconds, [&] { ours_.run(case_.backward); }, [&] { theirs_.run(case_.backward); });
+    measure(r, seconds, [&] { ours_.run(case_.backward); }, [&] { theirs_.run(case_.backward); });
     const int64_t size = type_ == at::kFloat ? 4 : 2;
     const double pairs = visible_pairs();
     r.work = r.reads ? 2.0 * pairs / double(s.H) * double(s.G) * double(s.D * size)
@@ -78,8 +77,8 @@ class Measurement {
   void build(const AttentionShape& s, at::ScalarType type) {
     const auto leaf = [&](Tensor x) { return x.requires_grad_(case_.backward); };
     ours_.query = leaf(bench::random_heads(s.B, s.H, s.T, s.D, type) * case_.query_factor);
-    // Decoding, keys and values lie in a cache: head by head.
-    const auto laid = [&](const Tensor& t) { return leaf(s.T == 1 ? t.contiguous() : t); };
+    const bool cached = s.T == 1 && !case_.side_by_side;
+    const auto laid = [&](const Tensor& t) { return leaf(cached ? t.contiguous() : t); };
     ours_.key = laid(bench::random_heads(s.B, s.G, s.S, s.D, type));
     ours_.value = laid(bench::random_heads(s.B, s.G, s.S, s.E, type));
     ours_.gradient = bench::random_heads(s.B, s.H, s.T, s.E, type);

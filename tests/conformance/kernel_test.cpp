@@ -169,6 +169,24 @@ TEST_P(KernelRandom, FiveHundredCallsEqualTheDefinition) {
 }
 INSTANTIATE_TEST_SUITE_P(Seeds, KernelRandom, ::testing::Values(0, 1, 2, 3));
 
+// Heads one after the other, as a cache has them, and all heads of a key side by side, as a projection writes them.
+TEST(Kernel, DecodesHoweverHeadsLie) {
+  at::manual_seed(8);
+  for (const auto type : {at::kFloat, at::kBFloat16}) {
+    for (const auto& [T, S] : {std::pair<int64_t, int64_t>{1, 5}, {1, 1500}, {2, 1500}, {3, 700}}) {
+      const auto q = bench::random_heads(2, 6, T, 24, type), k = bench::random_heads(2, 3, S, 24, type),
+                 v = bench::random_heads(2, 3, S, 40, type);
+      const Mask some = masks::allow(at::rand({2, 6, T, S}).gt(0.3));  // other keys for every head
+      for (const Mask& mask : {Mask(), masks::padding(at::tensor({S, S / 2})), masks::causal(), some}) {
+        SCOPED_TRACE(detail::concat(toString(type), " T ", T, " S ", S));
+        expect_definition(q, k, v, {.mask = mask}, type == at::kFloat ? 1e-5 : 2e-2);
+        expect_definition(q, k.contiguous(), v.contiguous(), {.mask = mask}, type == at::kFloat ? 1e-5 : 2e-2);
+        expect_definition(q, k, v.contiguous(), {.mask = mask}, type == at::kFloat ? 1e-5 : 2e-2);
+      }
+    }
+  }
+}
+
 TEST(Kernel, ThreadsChangeNoBitOfAnyGradient) {
   at::manual_seed(6);
   const int64_t B = 3, H = 4, T = 70, S = 300;
