@@ -13,6 +13,7 @@
 #include <iostream>
 #include <map>
 
+#include "benchmarks/attention_cases.h"
 #include "benchmarks/long_layers.h"
 #include "fovea/generate/generate.h"
 #include "fovea/models/gpt2.h"
@@ -109,6 +110,20 @@ Work long_layer(const std::string& name, const Path& folder) {
   };
 }
 
+// A call of attention_cases.h, forward, on the peer's numbers.
+Work call(const std::string& name, const Path& folder) {
+  for (const bench::AttentionCase& c : bench::attention_cases()) {
+    if (!name.starts_with(c.name + "-flex")) continue;
+    const at::ScalarType type = name.ends_with("bf16") ? at::kBFloat16 : at::kFloat;
+    const auto heads = [&](const char* which) { return input(folder, which).to(type).transpose(1, 2); };  // [B, H, T, D]
+    const Tensor q = heads("q"), k = heads("k"), v = heads("v");
+    const AttentionOptions options{.mask = c.mask ? c.mask(c.shape) : Mask(),
+                                   .score = c.score ? c.score(c.shape) : Score()};
+    return [=] { return attention(q, k, v, options).abs().sum(at::kDouble).item<double>(); };
+  }
+  throw Error(ErrorKind::kArgument, "model_bench: unknown case \"" + name + "\"");
+}
+
 Work make(const std::string& name, const Path& folder) {
   const auto from_folder = [&](at::ScalarType type, GenerateOptions options) {
     const GenerativeModel model = load_generative_model(folder);
@@ -128,7 +143,7 @@ Work make(const std::string& name, const Path& folder) {
   if (name == "bert-base-padded") return forward(folder);
   if (name.find("-layer") != std::string::npos) return long_layer(name, folder);
   if (name == "minilm-encode") return encoding(folder);
-  throw Error(ErrorKind::kArgument, "model_bench: unknown case \"" + name + "\"");
+  return call(name, folder);
 }
 
 }  // namespace

@@ -36,6 +36,10 @@ CASES = {  # what it is, the peer, rounds
     "bigbird-layer-dense": ("the same, the peer with a dense mask", PYTORCH, 4),
     "minilm-start": ("from the start of a process to the vector of one sentence: a folder of 90 MB (needs tools/data/minilm)", TRANSFORMERS, 5),
     "minilm-encode": ("sentence vectors of 1,000 texts of 4 to 60 words (needs tools/data/minilm and tools/data/kjv)", TRANSFORMERS, 3),
+} | {
+    f"{call}-flex{kind}": (f"the call of {call}, forward{', in bf16' if kind else ''}", "FlexAttention, compiled", 20)
+    for call in ("gpt2-1024", "longformer-4096", "user-distance")
+    for kind in ("", "-bf16")
 }
 
 
@@ -100,7 +104,7 @@ def measure(case, rounds, threads):
         ours.close(), peer.close()
     return {
         "case": case,
-        "mode": case.split("-")[1],
+        "mode": "fwd" if "-flex" in case else case.split("-")[1],
         "dtype": "bf16" if case.endswith("bf16") else "f32",
         "threads": threads,
         "peer": name,
@@ -125,9 +129,16 @@ def main():
     results = []
     if models:
         print(f"{'case':20} {'ours ms':>9} {'peer ms':>9} {'ratio':>6}  peer")
+    place = pathlib.Path(args.json) if args.json else None
+
+    def save():
+        place.write_text(json.dumps(results, indent=1) + "\n")
+
     for case in models:
         r = measure(case, args.rounds, args.threads)
         results.append(r)
+        if place and (place.is_file() or not place.exists()):  # what was measured stays, however the rest ends
+            save()
         print(f"{r['case']:20} {r['ours_ms']:9.2f} {r['peer_ms']:9.2f} {r['ratio']:6.2f}  {r['peer']}", flush=True)
     if calls or not args.cases:
         with tempfile.TemporaryDirectory() as folder:
@@ -136,8 +147,8 @@ def main():
             if done.returncode:
                 raise SystemExit(done.returncode)
             results += json.loads(report.read_text())
-    if args.json:
-        pathlib.Path(args.json).write_text(json.dumps(results, indent=1) + "\n")
+    if place:
+        save()
 
 
 if __name__ == "__main__":

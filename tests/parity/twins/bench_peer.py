@@ -199,7 +199,32 @@ def bigbird(T, dense):
     return layer, lambda x: dense_attention(x, layer.query, layer.key, layer.value, mask).transpose(1, 2).flatten(2)
 
 
+def flex(case, folder):
+    """FlexAttention, compiled, on a call of benchmarks/attention_cases.h."""
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    B, T, mask, score = {
+        "gpt2-1024": (4, 1024, lambda b, h, q, k: k <= q, None),
+        "longformer-4096": (1, 4096, lambda b, h, q, k: ((q - k).abs() <= 256) | (q == 0) | (k == 0), None),
+        "user-distance": (4, 1024, lambda b, h, q, k: k <= q, lambda score, b, h, q, k: score + 0.01 * (k - q)),
+    }[case.partition("-flex")[0]]
+    q, k, v = (torch.randn(B, T, 12, 64) for _ in range(3))
+    write_inputs(folder, q=q, k=k, v=v)
+    q, k, v = (x.to(torch.bfloat16 if case.endswith("bf16") else torch.float32).transpose(1, 2) for x in (q, k, v))
+    blocks = create_block_mask(mask, None, None, T, T, device="cpu")
+    compiled = torch.compile(flex_attention)
+
+    def run():
+        with torch.no_grad():
+            return compiled(q, k, v, score_mod=score, block_mask=blocks).abs().sum(dtype=torch.float64).item()
+
+    run()
+    return run
+
+
 def make(case, folder, rest):
+    if "-flex" in case:
+        return flex(case, folder)
     if "-layer" in case:
         return long_layer(case, folder)
     if case.startswith("demo"):
