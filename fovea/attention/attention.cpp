@@ -49,10 +49,6 @@ VariantOptions variant_options(const MultiHeadOptions& o) {
   return v;
 }
 
-torch::nn::Linear projection(int64_t from, int64_t to, bool bias) {
-  return torch::nn::Linear(torch::nn::LinearOptions(from, to).bias(bias));
-}
-
 // [B, T, heads · width] -> [B, heads, T, width], a view. As strides: one dispatch where view and transpose are two.
 Tensor split_heads(const Tensor& x, int64_t heads, int64_t width) {
   if (x.requires_grad() || !x.is_contiguous()) return x.view({x.size(0), x.size(1), heads, width}).transpose(1, 2);
@@ -64,10 +60,10 @@ Tensor split_heads(const Tensor& x, int64_t heads, int64_t width) {
 
 AttentionImpl::AttentionImpl(MultiHeadOptions options) : options_(completed(std::move(options))) {
   const auto& o = options_;
-  query = register_module("query", projection(o.width, o.heads * o.head_width, o.bias));
-  key = register_module("key", projection(o.memory_width, o.kv_heads * o.head_width, o.bias));
-  value = register_module("value", projection(o.memory_width, o.kv_heads * o.value_width, o.bias));
-  output = register_module("output", projection(o.heads * o.value_width, o.width, *o.output_bias));
+  query = register_module("query", make_linear(o.width, o.heads * o.head_width, o.bias));
+  key = register_module("key", make_linear(o.memory_width, o.kv_heads * o.head_width, o.bias));
+  value = register_module("value", make_linear(o.memory_width, o.kv_heads * o.value_width, o.bias));
+  output = register_module("output", make_linear(o.heads * o.value_width, o.width, *o.output_bias));
   if (o.position != "none") position = register_module("position", make_position(o.position, position_options(o)));
   variant = register_module("variant", make_variant(o.variant, variant_options(o)));
 }

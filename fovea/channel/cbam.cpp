@@ -21,8 +21,8 @@ CbamImpl::CbamImpl(const ChannelOptions& options)
                      options_.order, "\"", suggestion(options_.order, {"channel", "spatial"}));
   if (options_.kernel == 0) options_.kernel = 7;
   const int64_t C = options_.channels, inner = hidden(), k = options_.kernel;
-  down = register_module("down", torch::nn::Linear(torch::nn::LinearOptions(C, inner).bias(options_.bias)));
-  up = register_module("up", torch::nn::Linear(torch::nn::LinearOptions(inner, C).bias(options_.bias)));
+  down = register_module("down", make_linear(C, inner, options_.bias));
+  up = register_module("up", make_linear(inner, C, options_.bias));
   spatial = register_parameter("spatial", (at::rand({1, 2, k, k}) * 2 - 1) / (double(k) * std::sqrt(2.0)));
 }
 

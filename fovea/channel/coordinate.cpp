@@ -20,9 +20,7 @@ CoordinateAttentionImpl::CoordinateAttentionImpl(const ChannelOptions& options)
                      "\"", suggestion(options.norm, {"batch", "none"}));
   FOVEA_CHECK_CONFIG(options.eps >= 0, "coordinate: eps is ", options.eps, ", wanted at least 0");
   const int64_t C = options.channels, inner = hidden();
-  const auto layer = [&](int64_t from, int64_t to) {
-    return torch::nn::Linear(torch::nn::LinearOptions(from, to).bias(options.bias));
-  };
+  const auto layer = [&](int64_t from, int64_t to) { return make_linear(from, to, options.bias); };
   down = register_module("down", layer(C, inner));
   if (options.norm == "batch") {
     norm_weight = register_parameter("norm_weight", at::ones({inner}));

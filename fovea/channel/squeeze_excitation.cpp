@@ -11,8 +11,8 @@ SqueezeExcitationImpl::SqueezeExcitationImpl(const ChannelOptions& options)
     : ChannelAttentionImpl("squeeze_excitation", options),
       activation_(activation(options.activation.empty() ? "relu" : options.activation)) {
   const int64_t C = options.channels, inner = hidden();
-  down = register_module("down", torch::nn::Linear(torch::nn::LinearOptions(C, inner).bias(options.bias)));
-  up = register_module("up", torch::nn::Linear(torch::nn::LinearOptions(inner, C).bias(options.bias)));
+  down = register_module("down", make_linear(C, inner, options.bias));
+  up = register_module("up", make_linear(inner, C, options.bias));
 }
 
 int64_t SqueezeExcitationImpl::multiply_adds(int64_t, int64_t) const {

@@ -31,7 +31,7 @@ ClassifierImpl::ClassifierImpl(ClassifierOptions options) : options_(std::move(o
   const bool fits = options_.problem.empty() || std::find(known.begin(), known.end(), options_.problem) != known.end();
   FOVEA_CHECK_CONFIG(fits, "classifier: unknown problem_type \"", options_.problem, "\"",
                      suggestion(options_.problem, known));
-  output = register_module("output", torch::nn::Linear(options_.width, options_.classes));
+  output = register_module("output", make_linear(options_.width, options_.classes));
 }
 
 at::Tensor ClassifierImpl::forward(const at::Tensor& x) const {

@@ -8,6 +8,7 @@
 #include "fovea/base/size.h"
 #include "fovea/layers/linear.h"
 #include "fovea/ops/affine.h"
+#include "fovea/ops/fresh.h"
 
 namespace fovea {
 
@@ -17,9 +18,9 @@ MaskedLMHeadImpl::MaskedLMHeadImpl(MaskedLMHeadOptions options)
   FOVEA_CHECK_CONFIG(vocabulary > 0 && width > 0, "masked lm head: vocabulary is ", vocabulary, " and width ", width,
                      ", wanted at least 1");
   check_parameters("masked lm head", double(vocabulary) * double(width));
-  dense = register_module("dense", torch::nn::Linear(width, width));
+  dense = register_module("dense", make_linear(width, width));
   norm = register_module("norm", Norm({.width = width, .eps = eps}));
-  if (!tied) weight = register_parameter("weight", at::randn({vocabulary, width}) * 0.02);
+  if (!tied) weight = register_parameter("weight", fresh_weight({vocabulary, width}, 0.02));
   bias = register_parameter("bias", at::zeros({vocabulary}));
 }
 

@@ -22,7 +22,7 @@ PoolerImpl::PoolerImpl(PoolerOptions options)
   FOVEA_CHECK_CONFIG(options_.output_width > 0, "pooler: output_width is ", options_.output_width,
                      ", wanted at least 1");
   check_probability("pooler: dropout", options_.dropout);
-  dense = register_module("dense", torch::nn::Linear(options_.width, options_.output_width));
+  dense = register_module("dense", make_linear(options_.width, options_.output_width));
 }
 
 at::Tensor PoolerImpl::forward(const at::Tensor& hidden, const at::Tensor& start) const {

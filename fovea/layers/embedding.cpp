@@ -10,6 +10,7 @@
 #include "fovea/base/check.h"
 #include "fovea/base/size.h"
 #include "fovea/ops/affine.h"
+#include "fovea/ops/fresh.h"
 
 namespace fovea {
 namespace {
@@ -31,8 +32,8 @@ EmbeddingImpl::EmbeddingImpl(EmbeddingOptions options) : options_(options) {
   FOVEA_CHECK_CONFIG(options_.vocabulary > 0, "embedding: vocabulary is ", options_.vocabulary, ", wanted at least 1");
   FOVEA_CHECK_CONFIG(options_.width > 0, "embedding: width is ", options_.width, ", wanted at least 1");
   check_parameters("embedding", double(options_.vocabulary) * double(options_.width));
-  weight = register_parameter("weight",
-                              at::randn({options_.vocabulary, options_.width}) / std::sqrt(double(options_.width)));
+  weight = register_parameter(
+      "weight", fresh_weight({options_.vocabulary, options_.width}, 1 / std::sqrt(double(options_.width))));
 }
 
 at::Tensor EmbeddingImpl::forward(const at::Tensor& ids) const {

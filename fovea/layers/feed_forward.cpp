@@ -33,11 +33,10 @@ FeedForwardOptions completed(FeedForwardOptions o) {
 
 FeedForwardImpl::FeedForwardImpl(FeedForwardOptions options)
     : options_(completed(std::move(options))), activation_(activation(options_.activation)) {
-  const auto inward = torch::nn::LinearOptions(options_.width, options_.hidden).bias(options_.bias);
-  if (options_.gated) gate = register_module("gate", torch::nn::Linear(inward));
-  up = register_module("up", torch::nn::Linear(inward));
-  down = register_module(
-      "down", torch::nn::Linear(torch::nn::LinearOptions(options_.hidden, options_.width).bias(options_.bias)));
+  const auto inward = [&] { return make_linear(options_.width, options_.hidden, options_.bias); };
+  if (options_.gated) gate = register_module("gate", inward());
+  up = register_module("up", inward());
+  down = register_module("down", make_linear(options_.hidden, options_.width, options_.bias));
 }
 
 at::Tensor FeedForwardImpl::forward(const at::Tensor& x) const {

@@ -9,6 +9,7 @@
 
 #include "fovea/base/check.h"
 #include "fovea/layers/norm.h"
+#include "fovea/ops/fresh.h"
 
 namespace fovea::init {
 namespace {
@@ -30,6 +31,7 @@ void each_own_matrix(torch::nn::Module& part, const F& matrix) {
 // inside a constructor, where a module cannot list itself.
 template <class F>
 void each_matrix(torch::nn::Module& module, const F& matrix) {
+  if (Undrawn::here()) return;
   const torch::NoGradGuard no_grad;
   each_own_matrix(module, matrix);
   for (const auto& part : module.modules(/*include_self=*/false)) each_own_matrix(*part, matrix);
@@ -53,6 +55,7 @@ void xavier(torch::nn::Module& module) {
 }
 
 void residual(torch::nn::Module& module, double std, int64_t layers) {
+  if (Undrawn::here()) return;
   const torch::NoGradGuard no_grad;
   for (const auto& item : module.named_parameters()) {
     const std::string_view name = item.key();

@@ -1,5 +1,6 @@
 // Initial weights as the models' papers have them. All draw from LibTorch's generator, in the order of the parameters.
-// In each: norms become weight 1 and bias 0, other vectors (biases) 0.
+// Nothing is drawn while an Undrawn lives (ops/fresh.h). In each: norms become weight 1 and bias 0, other vectors
+// (biases) 0.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -9,6 +9,7 @@
 #include "fovea/base/check.h"
 #include "fovea/base/size.h"
 #include "fovea/ops/affine.h"
+#include "fovea/ops/fresh.h"
 
 namespace fovea {
 namespace {
@@ -29,10 +30,10 @@ PatchEmbeddingImpl::PatchEmbeddingImpl(PatchEmbeddingOptions options) : options_
   const double places = 1 + double(grid()[0]) * double(grid()[1]);
   check_parameters("patch embedding",
                    double(width) * (places + double(channels) * double(patch[0]) * double(patch[1])));
-  weight = register_parameter("weight", at::randn({width, channels, patch[0], patch[1]}) * 0.02);
+  weight = register_parameter("weight", fresh_weight({width, channels, patch[0], patch[1]}, 0.02));
   bias = register_parameter("bias", at::zeros({width}));
-  class_token = register_parameter("class_token", at::randn({1, 1, width}) * 0.02);
-  if (places_learned) positions = register_parameter("positions", at::randn({1, int64_t(places), width}) * 0.02);
+  class_token = register_parameter("class_token", fresh_weight({1, 1, width}, 0.02));
+  if (places_learned) positions = register_parameter("positions", fresh_weight({1, int64_t(places), width}, 0.02));
 }
 
 std::array<int64_t, 2> PatchEmbeddingImpl::grid() const {

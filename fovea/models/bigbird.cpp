@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fovea/layers/dropout.h"
+#include "fovea/layers/linear.h"
 #include "fovea/models/bert_folder.h"
 #include "fovea/models/bert_recipe.h"
 #include "fovea/models/config_json.h"
@@ -77,7 +78,7 @@ BigBirdImpl::BigBirdImpl(BigBirdConfig config)
     answer_norm_ = register_module("answer_norm", Norm({.width = c.width, .eps = c.eps}));
   }
   if (c.pooler && bigbird_keeps_pooler(c.head))
-    unused_pooler_ = register_module("unused_pooler", torch::nn::Linear(c.width, c.width));
+    unused_pooler_ = register_module("unused_pooler", make_linear(c.width, c.width));
   initialize();
 }
 

@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 
 #include "fovea/base/check.h"
+#include "fovea/layers/linear.h"
 #include "fovea/masks/document.h"
 #include "fovea/ops/affine.h"
 #include "fovea/ops/cross_entropy.h"
@@ -14,8 +15,7 @@ void DecoderOnlyImpl::build(int64_t vocab_size, const StackOptions& stack, bool 
   const int64_t width = stack.block.attention.width;
   embedding_ = register_module("embedding", Embedding({.vocabulary = vocab_size, .width = width, .scale = scaled}));
   decoder_ = register_module("decoder", Stack(stack));
-  if (!tied)
-    head_ = register_module("head", torch::nn::Linear(torch::nn::LinearOptions(width, vocab_size).bias(false)));
+  if (!tied) head_ = register_module("head", make_linear(width, vocab_size, false));
 }
 
 Tensor DecoderOnlyImpl::logits(const Tensor& hidden) const {

@@ -5,6 +5,7 @@
 
 #include "fovea/base/check.h"
 #include "fovea/base/probe.h"
+#include "fovea/layers/linear.h"
 #include "fovea/ops/affine.h"
 #include "fovea/ops/cross_entropy.h"
 
@@ -18,9 +19,7 @@ void EncoderDecoderImpl::build(const EncoderDecoderParts& parts) {
   encoder_ = register_module("encoder", Stack(parts.encoder));
   decoder_ = register_module("decoder", Stack(parts.decoder));
   const EmbeddingOptions& table = parts.target_embedding;
-  if (!parts.tied)
-    head_ =
-        register_module("head", torch::nn::Linear(torch::nn::LinearOptions(table.width, table.vocabulary).bias(false)));
+  if (!parts.tied) head_ = register_module("head", make_linear(table.width, table.vocabulary, false));
 }
 
 Tensor EncoderDecoderImpl::logits(const Tensor& hidden) const {

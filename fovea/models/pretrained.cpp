@@ -11,6 +11,7 @@
 #include "fovea/base/probe.h"
 #include "fovea/io/json.h"
 #include "fovea/models/registry.h"
+#include "fovea/ops/fresh.h"
 
 namespace fovea {
 namespace {
@@ -175,6 +176,7 @@ void check_model_folder(const std::filesystem::path& folder) {
 
 Model load_pretrained_model(const std::filesystem::path& folder) {
   check_model_folder(folder);
+  const Undrawn file_fills_it;
   const Model model = make_model(read_json(folder / "config.json", "model configuration"));
   const LoadReport report = load_weights(*model, SafetensorsFolder(folder));
   FOVEA_CHECK_INPUT(report.good(), folder.string(), ": the weights do not fit config.json: ", report.text());

@@ -12,6 +12,7 @@
 #include "fovea/io/json.h"
 #include "fovea/models/config_json.h"
 #include "fovea/models/registry.h"
+#include "fovea/ops/fresh.h"
 
 namespace fovea {
 namespace {
@@ -136,6 +137,7 @@ ResidualCnnImpl::ResidualCnnImpl(ResidualCnnConfig config) : config_(std::move(c
 }
 
 void ResidualCnnImpl::initialize() {
+  if (Undrawn::here()) return;
   const torch::NoGradGuard no_gradient;
   stem_->initialize();
   for (const auto& block : blocks_)

@@ -5,6 +5,7 @@
 #include <ATen/ops/randn.h>
 
 #include "fovea/base/size.h"
+#include "fovea/ops/fresh.h"
 #include "fovea/positions/registry.h"
 
 namespace fovea {
@@ -14,7 +15,7 @@ LearnedPositionImpl::LearnedPositionImpl(const PositionOptions& options) : Posit
   FOVEA_CHECK_CONFIG(options.max_positions > 0, "position \"learned\": max_positions is 0; a table needs its length");
   FOVEA_CHECK_CONFIG(options.offset >= 0, "position \"learned\": offset is ", options.offset, ", wanted at least 0");
   check_parameters("position \"learned\"", double(options.max_positions) * double(options.width));
-  weight = register_parameter("weight", at::randn({options.max_positions + options.offset, options.width}) * 0.02);
+  weight = register_parameter("weight", fresh_weight({options.max_positions + options.offset, options.width}, 0.02));
 }
 
 Tensor LearnedPositionImpl::embed(const Tensor& x, const Positions& positions) const {

@@ -4,6 +4,7 @@
 #include <ATen/ops/randn.h>
 
 #include "fovea/base/size.h"
+#include "fovea/ops/fresh.h"
 #include "fovea/positions/registry.h"
 #include "fovea/scores/relative.h"
 
@@ -15,7 +16,7 @@ RelativeKeysPositionImpl::RelativeKeysPositionImpl(const PositionOptions& option
                      ", wanted at least 1");
   if (options_.reach == 0) options_.reach = 16;
   check_parameters("position \"relative_keys\"", (2 * double(options_.reach) + 1) * double(options.head_width));
-  weight = register_parameter("weight", at::randn({2 * options_.reach + 1, options.head_width}) * 0.02);
+  weight = register_parameter("weight", fresh_weight({2 * options_.reach + 1, options.head_width}, 0.02));
 }
 
 Score RelativeKeysPositionImpl::score(int64_t, int64_t) const { return scores::relative(weight); }

@@ -3,6 +3,7 @@
 
 #include <ATen/ops/randn.h>
 
+#include "fovea/ops/fresh.h"
 #include "fovea/positions/registry.h"
 #include "fovea/scores/bucket_table.h"
 
@@ -15,7 +16,7 @@ T5BiasPositionImpl::T5BiasPositionImpl(const PositionOptions& options) : Positio
   const int64_t exact = options.buckets / (options.bidirectional ? 4 : 2);
   FOVEA_CHECK_CONFIG(options.max_distance > exact, "position \"t5_bias\": max_distance is ", options.max_distance,
                      ", wanted above the ", exact, " distances that have a bucket of their own");
-  weight = register_parameter("weight", at::randn({options.buckets, options.heads}) * 0.02);
+  weight = register_parameter("weight", fresh_weight({options.buckets, options.heads}, 0.02));
 }
 
 Score T5BiasPositionImpl::score(int64_t, int64_t) const {

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "fovea/base/size.h"
+#include "fovea/ops/fresh.h"
 #include "fovea/positions/registry.h"
 #include "fovea/scores/relative.h"
 
@@ -29,9 +30,9 @@ XlRelativePositionImpl::XlRelativePositionImpl(const PositionOptions& options)
   FOVEA_CHECK_CONFIG(H > 0 && D > 0, "position \"xl_relative\": heads is ", H, ", head_width ", D,
                      ", wanted at least 1 of each");
   check_parameters("position \"xl_relative\"", double(H) * double(D) * double(options.width));
-  weight = register_parameter("weight", at::randn({H * D, options.width}) * 0.02);
-  content_bias = register_parameter("content_bias", at::randn({H, D}) * 0.02);
-  distance_bias = register_parameter("distance_bias", at::randn({H, D}) * 0.02);
+  weight = register_parameter("weight", fresh_weight({H * D, options.width}, 0.02));
+  content_bias = register_parameter("content_bias", fresh_weight({H, D}, 0.02));
+  distance_bias = register_parameter("distance_bias", fresh_weight({H, D}, 0.02));
 }
 
 std::pair<Tensor, Tensor> XlRelativePositionImpl::rotate(const Tensor& query, const Tensor& key,

@@ -16,6 +16,7 @@
 #include "fovea/io/json.h"
 #include "fovea/models/pretrained.h"
 #include "fovea/models/registry.h"
+#include "fovea/ops/fresh.h"
 #include "fovea/text/tokenizer.h"
 
 namespace fovea {
@@ -58,6 +59,7 @@ Json describe_model(const fs::path& folder, const SafetensorsFolder& weights, Js
   try {
     const auto config = read_json(folder / "config.json", "model configuration");
     out["config"] = Json(config);
+    const Undrawn file_fills_it;
     model = make_model(config);
     const LoadReport report = load_weights(*model, weights);
     out["model"] = {{"type", model->type()},

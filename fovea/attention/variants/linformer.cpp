@@ -11,6 +11,7 @@
 #include "fovea/base/check.h"
 #include "fovea/base/nearest.h"
 #include "fovea/base/size.h"
+#include "fovea/ops/fresh.h"
 
 namespace fovea {
 namespace {
@@ -44,9 +45,9 @@ LinformerVariantImpl::LinformerVariantImpl(const VariantOptions& options) : opti
   const double size = double(o.projected) * double(o.max_positions);
   check_parameters("attention variant \"linformer\"", o.sharing == "none" ? size * double(o.kv_heads) : size);
   const auto projection = [&] {
-    const Tensor weight = o.sharing == "none" ? at::randn({o.kv_heads, o.projected, o.max_positions})
-                                              : at::randn({o.projected, o.max_positions});
-    return weight / std::sqrt(double(o.max_positions));
+    const double deviation = 1 / std::sqrt(double(o.max_positions));
+    return o.sharing == "none" ? fresh_weight({o.kv_heads, o.projected, o.max_positions}, deviation)
+                               : fresh_weight({o.projected, o.max_positions}, deviation);
   };
   key_projection = register_parameter("key_projection", projection());
   if (o.sharing == "none" || o.sharing == "heads")

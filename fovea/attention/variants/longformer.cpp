@@ -83,10 +83,6 @@ Tensor rows_by_head(const torch::nn::Linear& projection, int64_t kv_heads, int64
   return rows.unflatten(0, {kv_heads, -1}).repeat_interleave(heads / kv_heads, 0);
 }
 
-torch::nn::Linear global_projection(int64_t from, int64_t to, bool bias) {
-  return torch::nn::Linear(torch::nn::LinearOptions(from, to).bias(bias));
-}
-
 }  // namespace
 
 // The K global tokens of a batch, and their places in [B, N], N being the most that a row has.
@@ -113,9 +109,9 @@ struct LongformerVariantImpl::GlobalRows {
 LongformerVariantImpl::LongformerVariantImpl(const VariantOptions& options) : options_(options) {
   const auto& o = options_;
   FOVEA_CHECK_CONFIG(o.width > 0, "longformer: the width of the tokens is unknown; its projections need it");
-  query = register_module("query", global_projection(o.width, o.heads * o.head_width, o.bias));
-  key = register_module("key", global_projection(o.width, o.kv_heads * o.head_width, o.bias));
-  value = register_module("value", global_projection(o.width, o.kv_heads * o.value_width, o.bias));
+  query = register_module("query", make_linear(o.width, o.heads * o.head_width, o.bias));
+  key = register_module("key", make_linear(o.width, o.kv_heads * o.head_width, o.bias));
+  value = register_module("value", make_linear(o.width, o.kv_heads * o.value_width, o.bias));
 }
 
 Tensor LongformerVariantImpl::attend(const Tensor& query, const Tensor& key, const Tensor& value,
