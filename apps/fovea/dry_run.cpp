@@ -76,8 +76,11 @@ void print(const Json& facts, const TrainOptions& options) {
   const auto number = [&](const char* key) { return grouped_number(facts[key].get<int64_t>()); };
   const double seconds = facts["step_seconds"].get<double>();
   output().line("parameters  " + number("parameters") + ", of which " + number("trainable") + " learn");
-  output().line("tokens      " + number("training_tokens") + " to learn from, " + number("validation_tokens") +
-                " to validate on");
+  const std::string& kind = options.data.kind;
+  output().line(std::string(kind == "images"   ? "images      "
+                            : kind == "labels" ? "texts       "
+                                               : "tokens      ") +
+                number("training_tokens") + " to learn from, " + number("validation_tokens") + " to validate on");
   output().line("memory      weights " + bytes_text(facts["bytes"]["weights"]) + " + gradients " +
                 bytes_text(facts["bytes"]["gradients"]) + " + optimiser " + bytes_text(facts["bytes"]["optimizer"]) +
                 "; the whole process with one step " + bytes_text(facts["peak_bytes"]));

@@ -73,7 +73,7 @@ std::vector<int64_t> prompt_ids(const ModelFolder& folder, std::string_view text
   const auto writer = std::dynamic_pointer_cast<GenerativeModelImpl>(folder.model);
   std::vector<int64_t> ids = writer && writer->has_encoder()
                                  ? source_ids(folder.tokenizer, folder.options, text)
-                                 : folder.tokenizer.ids(text, {.truncate = false, .pad = false});
+                                 : folder.tokenizer.ids(text, {.truncate = writer == nullptr, .pad = false});
   if (ids.empty() && folder.tokenizer.bos_id()) ids.push_back(*folder.tokenizer.bos_id());
   FOVEA_CHECK_INPUT(!ids.empty(), source, ": the text is empty; wanted at least one token");
   FOVEA_CHECK_INPUT(int64_t(ids.size()) <= folder.model->max_positions(), source, ": the text has ", ids.size(),

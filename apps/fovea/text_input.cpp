@@ -7,6 +7,7 @@
 #include <sstream>
 #include <utility>
 
+#include "apps/fovea/signals.h"
 #include "apps/fovea/terminal.h"
 #include "fovea/base/check.h"
 #include "fovea/base/utf8.h"
@@ -22,18 +23,21 @@ class TextBatches {
 
   // False: stop.
   bool add(std::string text, std::string source) {
-    if (text.ends_with('\r')) text.pop_back();
     check_utf8(text, source);
     waiting_.push_back({std::move(text), std::move(source)});
     return waiting_.size() < together_ || flush();
   }
   bool add_lines(std::istream& lines, const std::string& source) {
     int64_t number = 0;
-    for (std::string line; std::getline(lines, line);)
-      if (!add(std::move(line), detail::concat(source, ++number))) return false;
+    for (std::string line; next_line(lines, line, number);)
+      if (!add(std::move(line), detail::concat(source, number))) return false;
     return true;
   }
-  bool flush() { return waiting_.empty() || use_(std::exchange(waiting_, {})); }
+  // A signal stops the work, not the wait for the next line, which it ends at once.
+  bool flush() {
+    const StopSignals catch_signals;
+    return waiting_.empty() || (use_(std::exchange(waiting_, {})) && !StopSignals::wanted());
+  }
 
  private:
   size_t together_;
@@ -42,6 +46,13 @@ class TextBatches {
 };
 
 }  // namespace
+
+bool next_line(std::istream& lines, std::string& line, int64_t& number) {
+  if (!std::getline(lines, line)) return false;
+  if (line.ends_with('\r')) line.pop_back();
+  if (++number == 1 && line.starts_with("\xef\xbb\xbf")) line.erase(0, 3);  // a byte order mark
+  return true;
+}
 
 void TextInput::declare(CommandLine& line) {
   line.positional("TEXT", texts_, "texts; without, and without --file: lines of standard input");

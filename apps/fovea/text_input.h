@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <istream>
 #include <string>
 #include <vector>
 
@@ -14,6 +16,9 @@ namespace fovea {
 struct TextLine {
   std::string text, source;  // where it came from, for errors
 };
+
+// The next line without its end (LF or CR LF) and, of the first one, without a byte order mark; false at the end.
+bool next_line(std::istream& lines, std::string& line, int64_t& number);
 
 class TextInput {
  public:

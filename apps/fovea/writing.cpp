@@ -15,6 +15,7 @@
 #include "apps/fovea/output.h"
 #include "apps/fovea/signals.h"
 #include "apps/fovea/terminal.h"
+#include "apps/fovea/text_input.h"
 #include "fovea/base/check.h"
 #include "fovea/io/files.h"
 
@@ -65,8 +66,7 @@ int Writing::run() {
     write_file_prompts(folder, *model);
   } else {
     int64_t number = 0;
-    for (std::string text; !StopSignals::wanted() && std::getline(std::cin, text);) {
-      ++number;
+    for (std::string text; !StopSignals::wanted() && next_line(std::cin, text, number);) {
       if (!text.empty()) write_batch(folder, *model, {{text, detail::concat("standard input, line ", number), {}}});
     }
   }
@@ -78,9 +78,7 @@ void Writing::write_file_prompts(const ModelFolder& folder, const GenerativeMode
   std::istringstream lines(text);
   std::vector<Prompt> batch;
   int64_t number = 0;
-  for (std::string line; std::getline(lines, line) && !StopSignals::wanted();) {
-    ++number;
-    if (line.ends_with('\r')) line.pop_back();
+  for (std::string line; next_line(lines, line, number) && !StopSignals::wanted();) {
     if (!line.empty()) batch.push_back({line, detail::concat(prompts_file, ":", number), {}});
     if (int64_t(batch.size()) == batch_size) write_batch(folder, model, std::exchange(batch, {}));
   }

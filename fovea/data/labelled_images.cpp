@@ -73,6 +73,7 @@ at::Tensor read_idx_pictures(const fs::path& path) {
 
 std::vector<LabelledImage> read_idx_images(const fs::path& path) {
   std::string name = path.filename().native();
+  if (!path_exists(path)) read_idx(path);  // says what is missing
   FOVEA_CHECK_INPUT(
       name.find("images") != std::string::npos, path.native(),
       ": an IDX file of pictures needs \"images\" in its name, so that the file of \"labels\" can be told");

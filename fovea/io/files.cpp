@@ -48,6 +48,11 @@ class Descriptor {
   int value_;
 };
 
+std::string an(std::string_view what) {
+  const bool vowel = !what.empty() && std::string_view("aeiou").find(what[0]) != std::string_view::npos;
+  return std::string(vowel ? "an " : "a ") + std::string(what);
+}
+
 fs::path folder_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
 
 // "no such tokenizer" and what helps to find it: the first folder that is missing, or a file with a similar name.
@@ -58,7 +63,7 @@ fs::path folder_of(const fs::path& path) { return path.has_parent_path() ? path.
   if (fs::is_directory(folder, ignored)) {
     std::vector<std::string> siblings;
     for (const auto& entry : fs::directory_iterator(folder, ignored))
-      siblings.push_back(entry.path().filename().native());
+      if (entry.exists(ignored)) siblings.push_back(entry.path().filename().native());
     const std::string near = nearest(path.filename().native(), siblings);
     if (!near.empty()) help = detail::concat("; did you mean \"", (path.parent_path() / near).native(), "\"?");
   } else {
@@ -75,7 +80,7 @@ Descriptor open_existing(const fs::path& path, std::string_view what, struct sta
   Descriptor descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (descriptor.get() < 0 && (errno == ENOENT || errno == ENOTDIR)) fail_missing(path, what);
   if (descriptor.get() < 0 || ::fstat(descriptor.get(), &status) != 0) fail(path, "read", errno);
-  FOVEA_CHECK_INPUT(!S_ISDIR(status.st_mode), path.native(), ": is a folder, wanted a ", what);
+  FOVEA_CHECK_INPUT(!S_ISDIR(status.st_mode), path.native(), ": is a folder, wanted ", an(what));
   return descriptor;
 }
 

@@ -58,6 +58,8 @@ class BertImpl : public EncoderModelImpl {
   // `type`: the family where config.json names none.
   static BertConfig read_config(const nlohmann::json& json, const std::string& type = "bert");
 
+  // A model without a table of segments reads pairs all the same.
+  int64_t segments() const override { return config_.segments > 0 ? config_.segments : 2; }
   // What EncoderModelImpl::head() promises; the next sentence as a classifier's [B, 2].
   Tensor forward(const Batch& batch) const override;
   Tensor encode(const Batch& batch) const override;

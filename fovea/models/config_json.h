@@ -5,6 +5,7 @@
 
 #include <array>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,13 @@ inline std::array<int64_t, 2> image_axes(const char* what, const std::vector<int
   return {size.front(), size.back()};
 }
 
+// Two classes of one name cannot be told apart.
+inline void check_labels(const std::vector<std::string>& labels) {
+  std::set<std::string> seen;
+  for (const std::string& label : labels)
+    FOVEA_CHECK_CONFIG(seen.insert(label).second, "two classes have the name \"", label, "\"");
+}
+
 // The names of a classifier's classes, in order: `id2label`, or LABEL_0 … for `num_labels` (2 where that is absent).
 inline std::vector<std::string> config_labels(const nlohmann::json& config) {
   const auto names = config.value("id2label", nlohmann::json());
@@ -56,6 +64,7 @@ inline std::vector<std::string> config_labels(const nlohmann::json& config) {
                       "config.json: \"id2label\" has ", count, " labels but no text for \"", i, "\"");
     out.push_back(names.is_null() ? "LABEL_" + key : names[key].get<std::string>());
   }
+  check_labels(out);
   return out;
 }
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fovea/base/check.h"
+#include "fovea/data/labelled_images.h"
 #include "fovea/io/files.h"
 #include "fovea/io/json.h"
 #include "fovea/models/pretrained.h"
@@ -31,6 +32,7 @@ std::optional<ImageShape> image_shape(const ModelImpl& model) {
   ImageShape out{config["num_channels"].get<int64_t>(), axis("image_size", 0), axis("image_size", 1)};
   out.patch_height = axis("patch_size", 0);
   out.patch_width = axis("patch_size", 1);
+  out.any_size = config.value("interpolate_pos_encoding", false);
   out.rows = out.height / out.patch_height;
   out.columns = out.width / out.patch_width;
   return out;
@@ -50,7 +52,31 @@ ImageEncoder ImageEncoder::load(const std::filesystem::path& folder) {
   const auto reader = std::dynamic_pointer_cast<EncoderModelImpl>(model);
   FOVEA_CHECK_INPUT(reader != nullptr && image_shape(*model), folder.native(), ": a ", model->type(),
                     " model does not read images");
-  return {reader, ImageProcessor::load(folder)};
+  ImageEncoder out{reader, ImageProcessor::load(folder)};
+  const ImageShape shape = out.shape();
+  const ImageProcessorOptions& prepare = out.prepare.options();
+  const auto fits = [&](const std::vector<double>& values) {
+    return values.size() == 1 || int64_t(values.size()) == shape.channels;
+  };
+  FOVEA_CHECK_INPUT(
+      !prepare.resize || shape.any_size || (prepare.height == shape.height && prepare.width == shape.width),
+      folder.native(), ": preprocessor_config.json makes images of ", prepare.height, " x ", prepare.width,
+      ", the model takes ", shape.height, " x ", shape.width, " (rows x columns)");
+  FOVEA_CHECK_INPUT(!prepare.normalize || (fits(prepare.mean) && fits(prepare.deviation)), folder.native(),
+                    ": preprocessor_config.json normalises ", prepare.mean.size(), " channels, the model has ",
+                    shape.channels);
+  return out;
+}
+
+Tensor ImageEncoder::read(const std::string& picture) const {
+  const ImageShape wanted = shape();
+  const Tensor pixels = read_picture(picture, wanted.channels);
+  FOVEA_CHECK_INPUT(prepare.options().resize || wanted.any_size ||
+                        (pixels.size(1) == wanted.height && pixels.size(2) == wanted.width),
+                    picture, ": the image has ", pixels.size(1), " x ", pixels.size(2), " pixels, the model takes ",
+                    wanted.height, " x ", wanted.width,
+                    " (rows x columns), and its preprocessor_config.json does not resize");
+  return pixels;
 }
 
 void ImageEncoder::save(const std::filesystem::path& folder) const {

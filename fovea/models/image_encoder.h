@@ -22,6 +22,7 @@ struct ImageShape {
   int64_t channels = 0, height = 0, width = 0;
   int64_t rows = 0, columns = 0;  // of patches; what does not fill one is cut off below and to the right
   int64_t patch_height = 0, patch_width = 0;
+  bool any_size = false;  // the model resizes its positions to other images
 };
 // Nothing for a model that does not see.
 std::optional<ImageShape> image_shape(const ModelImpl& model);
@@ -39,6 +40,9 @@ struct ImageEncoder {
   void save(const std::filesystem::path& folder) const;
 
   ImageShape shape() const { return image_shape(*model).value(); }
+  // The pixels of a picture as read_picture() names it, uint8 [channels, Y, X], with as many channels as the model
+  // takes; Error(kInput) naming it where it has another size and the folder does not say to resize.
+  Tensor read(const std::string& picture) const;
   // For a model with a classifier; Error(kInput) for another. Images uint8 [channels, Y, X] of any size.
   std::vector<Classified> classify(const std::vector<Tensor>& images) const;
 };

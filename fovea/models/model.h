@@ -92,6 +92,7 @@ class EncoderModelImpl : public ModelImpl {
   // What forward() returns: "none" the hidden states [B, T, C], "masked_lm" [B, T, V], "classifier" [B, N],
   // "token_classifier" [B, T, N], "question_answering" [B, T, 2] (start and end of the answer).
   virtual std::string head() const = 0;
+  virtual int64_t segments() const { return 1; }  // kinds of text that a row may hold: 2 where it reads pairs
   // Names of a classifier's N classes, in order.
   virtual std::vector<std::string> labels() const { return {}; }
   // Multiplications by weights that one image takes, each with its addition, of a model that counts them.

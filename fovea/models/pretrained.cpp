@@ -163,7 +163,10 @@ void check_tokenizer_fits(const ModelImpl& model, const Tokenizer& tokenizer, co
                       ", the model's vocabulary has ", held, " tokens; the tokenizer does not fit the model");
   };
   check("", tokenizer.end_id(), model.vocab_size());
-  if (tokenizer.has_source()) check("sources' ", tokenizer.source().end_id(), model.source_vocab_size());
+  if (tokenizer.has_source()) return check("sources' ", tokenizer.source().end_id(), model.source_vocab_size());
+  FOVEA_CHECK_INPUT(model.source_vocab_size() == model.vocab_size(), where,
+                    ": source_tokenizer.json is missing; the model reads ", model.source_vocab_size(),
+                    " tokens and writes ", model.vocab_size());
 }
 
 void check_model_folder(const std::filesystem::path& folder) {

@@ -118,6 +118,7 @@ ResidualCnnImpl::ResidualCnnImpl(ResidualCnnConfig config) : config_(std::move(c
   FOVEA_CHECK_CONFIG(image_[0] % pixels == 0 && image_[1] % pixels == 0, "residual_cnn: images of ", image_[0], " x ",
                      image_[1], " cannot be halved ", c.stages - 1, " times; wanted multiples of ", pixels);
   const double last = double(c.width) * double(pixels);
+  check_labels(c.labels);
   check_parameters("residual_cnn", double(c.blocks) * last * last * 18 + double(c.labels.size()) * last);
   stem_ = register_module("stem", std::make_shared<NormedConvolution>(c.channels, c.width, 3, 1));
   torch::nn::ModuleList list;

@@ -92,6 +92,7 @@ VitImpl::VitImpl(VitConfig config) : config_(std::move(config)) {
   const bool classifies = c.head == "classifier";
   FOVEA_CHECK_CONFIG(classifies || c.head == "none", "vit: unknown head \"", c.head, "\"",
                      suggestion(c.head, {"none", "classifier"}));
+  check_labels(c.labels);
   FOVEA_CHECK_CONFIG(!classifies || !c.labels.empty(), "vit: a classifier needs the names of its classes");
   const std::vector<std::string> positions{"learned", "sinusoidal_2d", "rope_2d", "none"};
   FOVEA_CHECK_CONFIG(std::find(positions.begin(), positions.end(), c.position) != positions.end(),

@@ -61,6 +61,7 @@ class Tokenizer {
   Tokenizer source() const;
   bool has_source() const { return source_ != nullptr; }
   Tokenizer with_source(const Tokenizer& source) const;
+  Tokenizer without_source() const { return Tokenizer(pipeline_); }
 
   Encoding encode(std::string_view text, const EncodeOptions& options = {}) const;
   // Two texts that belong together, as a question and its context.

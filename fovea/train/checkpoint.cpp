@@ -40,6 +40,7 @@ void TrainState::visit(FieldVisitor& v) {
   v.field("seconds", seconds);
   visit_section(v, "data", data);
   v.field("data_fingerprint", data_fingerprint);
+  v.field("validation_fingerprint", validation_fingerprint);
   v.field("validated_step", validated_step);
   v.field("best_loss", best_loss);
   v.field("best_step", best_step);

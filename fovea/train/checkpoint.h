@@ -25,9 +25,10 @@ struct TrainState {
   int64_t tokens = 0;  // labels learned from
   double seconds = 0;  // of all runs together
   LoaderState data;
-  std::string data_fingerprint;  // of the training data, hexadecimal
-  int64_t validated_step = -1;   // the newest validation's
-  double best_loss = 0;          // of step best_step; −1: none yet
+  std::string data_fingerprint;        // of the training data, hexadecimal
+  std::string validation_fingerprint;  // likewise; "" without validation
+  int64_t validated_step = -1;         // the newest validation's
+  double best_loss = 0;                // of step best_step; −1: none yet
   int64_t best_step = -1;
   int64_t validations_without_best = 0;  // since then
   int64_t journal_bytes = 0;             // length of the journal that belongs to this state

@@ -62,6 +62,8 @@ std::shared_ptr<Dataset> cut_labels(const Corpus& corpus, const EncoderModelImpl
     LabelledTokens tokens{{encoding.ids.begin(), encoding.ids.end()}, {}, class_of(text, names)};
     if (!text.second.empty()) tokens.type_ids.assign(encoding.type_ids.begin(), encoding.type_ids.end());
     FOVEA_CHECK_INPUT(length > 0, text.where, ": the text has no tokens");
+    const int64_t kinds = 1 + *std::max_element(encoding.type_ids.begin(), encoding.type_ids.end());
+    FOVEA_CHECK_INPUT(kinds <= model.segments(), text.where, ": a pair of texts; the model reads single ones");
     if (length > cut.context) {
       FOVEA_CHECK_INPUT(cut.drop_longer, text.where, ": the text has ", length, " tokens, rows have ", cut.context,
                         "; in training, data.cut_longer cuts such texts, data.drop_longer leaves them out");
@@ -69,6 +71,8 @@ std::shared_ptr<Dataset> cut_labels(const Corpus& corpus, const EncoderModelImpl
     }
     texts.push_back(std::move(tokens));
   }
+  FOVEA_CHECK_INPUT(!texts.empty() || corpus.labelled.empty(), corpus.source, ": all ", corpus.labelled.size(),
+                    " texts are longer than the ", cut.context, " tokens of a row");
   const LabelledOptions options{cut.buckets(), TokenId(tokenizer.pad_id().value_or(0))};
   return std::make_shared<LabelledTexts>(std::move(texts), options, corpus.source);
 }
@@ -86,7 +90,8 @@ std::shared_ptr<Dataset> cut_masked(const Corpus& corpus, const Tokenizer& token
     if (line.empty()) continue;
     const auto [before, inside, behind] = enclosed_tokens(tokenizer, line);
     const int64_t room = cut.context - int64_t(before.size() + behind.size());
-    FOVEA_CHECK_CONFIG(room > 0, "data.context is ", cut.context, ", which has no room for a token beside the ",
+    FOVEA_CHECK_CONFIG(room > 0, "rows have ", cut.context,
+                       " tokens (data.context; fovea eval: --context), which is no room for a token beside the ",
                        before.size() + behind.size(), " around each text");
     // A line longer than a row goes on in the next, which is enclosed likewise.
     for (auto at = inside.begin(); at != inside.end();) {

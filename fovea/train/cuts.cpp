@@ -68,11 +68,13 @@ std::shared_ptr<Dataset> cut_pairs(const Corpus& corpus, const ModelImpl& model,
     const int64_t length = int64_t(std::max(tokens.source.size(), tokens.target.size())) + 1;  // and its end
     if (length > cut.context) {
       FOVEA_CHECK_INPUT(cut.drop_longer, pair.where, ": the pair has ", length, " tokens, rows have ", cut.context,
-                        "; data.drop_longer leaves such pairs out");
+                        "; in training, data.drop_longer leaves such pairs out");
       continue;
     }
     pairs.push_back(std::move(tokens));
   }
+  FOVEA_CHECK_INPUT(!pairs.empty() || corpus.pairs.empty(), corpus.source, ": all ", corpus.pairs.size(),
+                    " pairs are longer than the ", cut.context, " tokens of a row");
   return std::make_shared<TextPairs>(std::move(pairs), options, corpus.source);
 }
 

@@ -122,11 +122,17 @@ void TrainOptions::check() const {
   check_range("data.shift", double(data.shift), 0, kAny);
   check_range("data.erase", data.erase, 0, 1);
   for (const auto& [name, one] : {std::pair("tokenizer", &tokenizer), {"source_tokenizer", &source_tokenizer}}) {
-    if (one == &source_tokenizer && one->type.empty()) continue;
+    if (one == &source_tokenizer && one->type.empty()) {
+      FOVEA_CHECK_CONFIG(one->path.empty() && one->isolate.empty() && one->vocab_size == TokenizerOptions().vocab_size,
+                         "source_tokenizer.type is empty; name one: characters, bpe, words or file");
+      continue;
+    }
     check_choice(std::string(name) + ".type", one->type, {"characters", "bpe", "words", "file"});
     FOVEA_CHECK_CONFIG(one->type != "file" || !one->path.empty() || !train.init.empty(), name, ".path is empty; ", name,
                        ".type = \"file\" needs the path of a tokenizer.json");
   }
+  FOVEA_CHECK_CONFIG(source_tokenizer.type.empty() || train.init.empty(),
+                     "source_tokenizer and train.init exclude each other; the folder has its own tokenizers");
   FOVEA_CHECK_CONFIG(source_tokenizer.type.empty() || data.kind == "pairs",
                      "source_tokenizer is for pairs, data.kind is \"", data.kind, "\"");
   FOVEA_CHECK_CONFIG(optim.learning_rate > 0 && std::isfinite(optim.learning_rate), "optim.learning_rate is ",

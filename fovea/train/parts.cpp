@@ -41,8 +41,11 @@ Tokenizer make_tokenizer(const TrainOptions& options, const Corpus& corpus) {
   if (!options.train.init.empty()) return Tokenizer::load(options.train.init);
   if (!options.source_tokenizer.type.empty())
     return make_side_tokenizer(options.tokenizer, corpus, &TextPair::target)
-        .with_source(make_side_tokenizer(options.source_tokenizer, corpus, &TextPair::source));
-  if (options.tokenizer.type == "file") return Tokenizer::load(options.tokenizer.path);
+        .with_source(make_side_tokenizer(options.source_tokenizer, corpus, &TextPair::source).source());
+  if (options.tokenizer.type == "file") {
+    const Tokenizer out = Tokenizer::load(options.tokenizer.path);
+    return options.data.kind == "pairs" ? out : out.without_source();
+  }
   std::string text = corpus.joined();
   if (is_for_readers(options.data.kind)) {
     // Its texts are lines: their ends are no characters to know.
@@ -116,10 +119,15 @@ TrainParts load_train_parts(const TrainOptions& options) {
   TrainParts out;
   out.tokenizer = make_tokenizer(options, train);
   out.model = make_model_for(options, train, *out.tokenizer);
+  if (!options.train.init.empty()) check_tokenizer_fits(*out.model, *out.tokenizer, options.train.init);
   if (data.cut_longer) {
     FOVEA_CHECK_CONFIG(data.kind == "labels", "data.cut_longer is for labelled texts, data.kind is \"", data.kind,
                        "\"");
     const int64_t longest = data.context > 0 ? data.context : out.model->max_positions();
+    const int64_t around = int64_t(out.tokenizer->ids("", {.truncate = false, .pad = false}).size());
+    FOVEA_CHECK_CONFIG(longest > around, "texts are to be cut to ", longest,
+                       " tokens, which leaves no room beside the ", around,
+                       " around each text; make data.context larger");
     out.tokenizer = shorten_texts(*out.tokenizer, longest);
   }
   Cut cut{.kind = data.kind,

@@ -47,11 +47,12 @@ TrainRun::TrainRun(const TrainParts& parts, const TrainOptions& options, TrainOb
       journal_(folder_.journal()),
       optimizer_(make_optimizer(parts.model, options)),
       loader_(parts.train),
-      curve_(std::filesystem::path(options.train.out).lexically_normal().filename().native()) {}
+      curve_(run_name(options.train.out)) {}
 
 TrainResult TrainRun::go() {
   begin_ = last_step_ = Clock::now();
   state_.data_fingerprint = hexadecimal(parts_.train->fingerprint());
+  state_.validation_fingerprint = parts_.validation ? hexadecimal(parts_.validation->fingerprint()) : "";
   if (options_.train.existing == "resume" && folder_.has_checkpoint()) {
     resume();
   } else {
@@ -85,13 +86,20 @@ TrainResult TrainRun::loop() {
 void TrainRun::begin_fresh() {
   if (options_.train.existing == "replace") folder_.clear();
   journal_.truncate(0);
-  write_file(folder_.config(), dump_toml(options_));
+  write_config();
   at::manual_seed(uint64_t(options_.train.seed));
   state_.threads = at::get_num_threads();
 }
 
+// What goes on from this folder must not give it up.
+void TrainRun::write_config() const {
+  TrainOptions kept = options_;
+  kept.train.existing = "resume";
+  write_file(folder_.config(), dump_toml(kept));
+}
+
 void TrainRun::resume() {
-  const std::string fingerprint = state_.data_fingerprint;
+  const std::string fingerprint = state_.data_fingerprint, validation = state_.validation_fingerprint;
   TrainOptions recorded;
   TomlConfig::read(folder_.config()).fill(recorded);
   std::string keys;
@@ -101,6 +109,10 @@ void TrainRun::resume() {
   state_ = read_state(folder_.last());
   FOVEA_CHECK_INPUT(state_.data_fingerprint == fingerprint, folder_.path().native(),
                     ": the training data is not the one this run began with; name another train.out");
+  FOVEA_CHECK_INPUT(state_.validation_fingerprint == validation || state_.validation_fingerprint.empty(),
+                    folder_.path().native(),
+                    ": the validation data is not the one this run began with, so losses cannot be compared; name "
+                    "another train.out");
   loader_.restore(state_.data);
   read_checkpoint(folder_.last(), checkpoint_parts());
   folder_.repair(state_.best_step);
@@ -109,7 +121,7 @@ void TrainRun::resume() {
   if (reason_to_end() && !validation_due(true)) return;  // nothing is left to do: the folder stays as it is
   journal_.truncate(state_.journal_bytes);
   for (const nlohmann::json& line : read_journal(folder_.journal())) curve_.add(line);
-  write_file(folder_.config(), dump_toml(options_));
+  write_config();
   if (state_.threads != at::get_num_threads())
     log("train", detail::concat("the run used ", state_.threads, " threads, now ", at::get_num_threads(),
                                 ": losses will differ in their last bits"));

@@ -25,6 +25,7 @@ class TrainRun {
 
  private:
   void begin_fresh();
+  void write_config() const;
   void resume();
   void start();
   TrainResult loop();

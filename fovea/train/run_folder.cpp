@@ -32,6 +32,11 @@ std::string foreign_entry(const fs::path& path) {
 
 }  // namespace
 
+std::string run_name(const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder.lexically_normal();
+  return (path.has_filename() ? path : path.parent_path()).filename().native();  // "runs/kjv/", too
+}
+
 RunFolder::RunFolder(const fs::path& path) : path_(path) {
   std::error_code ignored;
   FOVEA_CHECK_CONFIG(!fs::exists(path, ignored) || fs::is_directory(path, ignored), "train.out: ", path.native(),

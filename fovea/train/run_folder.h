@@ -17,8 +17,12 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <string>
 
 namespace fovea {
+
+// A run is called as its folder.
+std::string run_name(const std::filesystem::path& folder);
 
 class RunFolder {
  public:

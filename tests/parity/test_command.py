@@ -248,6 +248,41 @@ def test_stopped_and_resumed_run_equals_an_unbroken_one(work):
     assert (work / "broken/best/model.safetensors").read_bytes() == (work / "whole/best/model.safetensors").read_bytes()
 
 
+def test_a_run_that_was_moved_goes_on_where_it_is(work):
+    good("train", "recipe.toml", "train.out=before", "train.steps=10", cwd=work)
+    shutil.move(work / "before", work / "after")
+    good("train", "after", "--resume", "train.steps=14", cwd=work)
+    assert max(losses(work / "after")) == 14 and not (work / "before").exists()
+
+
+def test_a_run_that_replaced_another_goes_on(work):
+    good("train", "recipe.toml", "train.out=twice", "train.steps=10", "train.existing=replace", cwd=work)
+    good("train", "twice", "--resume", "train.steps=14", cwd=work)
+    assert set(losses(work / "twice")) == set(range(1, 15))
+    done = fovea("train", "twice", "--resume", "train.existing=replace", cwd=work)
+    assert done.returncode == 2 and b"begins anew" in done.stderr
+
+
+def test_losses_on_another_validation_text_are_not_compared(work):
+    text = (work / "text.txt").read_text()
+    (work / "changes.txt").write_text(text[:600])
+    run = ["train", "recipe.toml", "data.validation=changes.txt", "data.validation_fraction=0", "train.out=measured"]
+    good(*run, "train.steps=10", cwd=work)
+    (work / "changes.txt").write_text(text[:900])
+    done = fovea(*run, "train.steps=14", cwd=work)
+    assert done.returncode == 3 and b"the validation data is not the one this run began with" in done.stderr
+
+
+def test_a_signal_ends_the_wait_for_a_line(work):
+    for stop in (signal.SIGINT, signal.SIGTERM):
+        process = subprocess.Popen([COMMAND, *GENERATE, "--max-new-tokens", "2"], cwd=work, env=ENVIRONMENT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        process.stdin.write(b"god\n")
+        process.stdin.flush()
+        process.stdout.readline()
+        process.send_signal(stop)
+        assert process.wait(timeout=30) != 0
+
+
 def test_a_checkpoint_that_does_not_fit_the_disk(work):
     shutil.copytree(work / "run", work / "full", symlinks=True)
     before = losses(work / "full")
@@ -295,6 +330,8 @@ def test_generate_from_lines_and_files(work):
     options = ["--max-new-tokens", "5", "--temperature", "1", "--seed", "3", "--json"]
     batched = [json.loads(line) for line in good(*GENERATE, "--prompts", "prompts.txt", *options, cwd=work).splitlines()]
     single = [json.loads(line) for line in good(*GENERATE, *options, cwd=work, stdin=b"god\n\nlight was\n").splitlines()]
+    marked = good(*GENERATE, *options, cwd=work, stdin=b"\xef\xbb\xbfgod\r\n\r\nlight was\r\n").splitlines()
+    assert [json.loads(line)["tokens"] for line in marked] == [row["tokens"] for row in single]
     assert len(batched) == 2 and [row["tokens"] for row in batched] == [row["tokens"] for row in single]
     assert good(*GENERATE, "--prompt", "god", "--max-new-tokens", "12", "--beams", "2", cwd=work).startswith("god")
     one_window = good(*GENERATE, "--prompt", "god", "--max-new-tokens", "40", "--one-window", "--json", cwd=work)

@@ -3,11 +3,13 @@
 import json
 import re
 import shutil
+import signal
 import subprocess
+import time
 
 import pytest
 import torch
-from test_command import fovea, good
+from test_command import COMMAND, ENVIRONMENT, fovea, good
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from transformers import BertConfig, BertForMaskedLM, BertForQuestionAnswering, BertForSequenceClassification, BertForTokenClassification, BertModel
 
@@ -205,8 +207,19 @@ def test_attend(work):
     assert (work / "look.html").exists()
 
 
+def test_a_signal_ends_the_wait_for_a_text(work):
+    """Also where a text was answered before."""
+    for verb in (["encode", "--model", "bare"], ["classify", "--model", "rows"], ["fill-mask", "--model", "words"], ["answer", "--model", "answers", "-q", "what"]):
+        process = subprocess.Popen([COMMAND, *verb, "--json"], cwd=work, env=ENVIRONMENT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        time.sleep(1.5)  # beyond the reading of the folder
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=30) != 0
+
+
 LONG = "light " * 60
 BAD = {
+    "three columns": (["classify", "--model", "rows", "--pairs", "a\tb\tc"], 3, "more than two columns", b""),
+    "half a pair": (["classify", "--model", "rows", "--pairs", "a\t"], 3, "one text of the pair is empty", b""),
     "missing model": (["encode", "--model", "nowhere", "a"], 3, "nowhere", b""),
     "no model": (["encode", "a"], 2, "--model", b""),
     "unknown pooling": (["encode", "--model", "bare", "--pool", "max", "a"], 2, 'pool is "max"', b""),

@@ -128,6 +128,8 @@ def test_long_texts_are_cut_as_the_saved_tokenizer_says(work):
     with torch.no_grad():
         losses = [-model(torch.tensor([tokenizer.encode(text).ids])).logits[0].log_softmax(-1)[model.config.label2id[label]].item() for label, text in rows(work)]
     assert facts["texts"] == 90 and facts["loss"] == pytest.approx(sum(losses) / 90, abs=1e-4)
+    record = json.loads(good("attend", "--model", "cut/best", "night and day and night and day", "--json", cwd=work))
+    assert len(record["sequences"][0]["tokens"]) == 6
 
 
 @pytest.mark.parametrize("start", ["bare", "words"])
@@ -181,6 +183,12 @@ BAD = {
     "blank beside a label": ("train", ["data.train=blank.tsv"], 3, r'blank\.tsv:2: the label " light" begins or ends with a blank'),
     "empty text": ("train", ["data.train=silent.tsv"], 3, r"silent\.tsv:2: the text is empty"),
     "too long": ("train", ["data.context=6"], 3, r"train\.tsv:\d+: the text has \d+ tokens, rows have 6; .*data\.cut_longer.*data\.drop_longer"),
+    "cut to nothing": ("train", ["data.context=2", "data.cut_longer=true"], 2, "no room beside the 2 around each text"),
+    "all too long": ("train", ["data.context=3", "data.drop_longer=true"], 3, r"all \d+ texts are longer than the 3 tokens"),
+    "pairs for one segment": ("train", ["data.validation=pairs.tsv"], 3, r"pairs\.tsv:1: a pair of texts; the model reads single ones"),
+    "eval: pairs for one segment": ("eval", ["--model", "run/best", "--data", "pairs.tsv"], 3, r"pairs\.tsv:1: a pair"),
+    "classify: pairs for one segment": ("classify", ["--model", "run/best", "--pairs", "night\tday"], 3, "a pair of texts"),
+    "eval: beams": ("eval", ["--model", "run/best", "--data", "test.tsv", "--beams", "-3"], 2, "--beams is -3"),
     "cut what has no labels": ("train", ["data.kind=masked", "data.cut_longer=true", "data.train=text.txt", "data.validation=text.txt"], 2, "data.cut_longer is for"),
     "eval: too long": ("eval", ["--model", "run/best", "--data", "long.tsv"], 3, r"long\.tsv:2: the text has 62 tokens"),
     "a decoder": ("train", ["model.type=llama"], 2, "an encoder such as bert"),
@@ -193,7 +201,7 @@ BAD = {
 
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input(work, name):
-    for file, content in {"blank.tsv": "dark\tnight\n light\tday\n", "silent.tsv": "dark\tnight\nlight\t\n", "long.tsv": f"dark\ta\nlight\t{'day ' * 60}\n", "other.tsv": "light\tday\nlihgt\tday\n", "one.tsv": "light\ta\nlight\tb\n", "column.tsv": "light\ta\ndark\n", "empty.tsv": "\n",
+    for file, content in {"blank.tsv": "dark\tnight\n light\tday\n", "silent.tsv": "dark\tnight\nlight\t\n", "long.tsv": f"dark\ta\nlight\t{'day ' * 60}\n", "other.tsv": "light\tday\nlihgt\tday\n", "one.tsv": "light\ta\nlight\tb\n", "column.tsv": "light\ta\ndark\n", "empty.tsv": "\n", "pairs.tsv": "dark\tnight\tnight\nlight\tday\tday\n",
                           "last-column.tsv": "a\tx\nb\tx\nc\ty\nd\ty\n"}.items():
         (work / file).write_text(content)
     (work / "chinese.tsv").write_bytes("好\t保存文件，请稍候。\n坏\t无法保存文件。\n".encode("gb18030"))

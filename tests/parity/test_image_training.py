@@ -3,12 +3,13 @@
 import base64
 import json
 import re
+import shutil
 
 import numpy
 import pytest
 import torch
 from PIL import Image
-from test_command import fovea, good
+from test_command import edited, fovea, good
 from transformers import AutoModelForImageClassification, ViTConfig, ViTForImageClassification
 from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
@@ -181,6 +182,12 @@ BAD = {
     "unknown class": ("train", ["data.validation=other"], 3, r'other/abvoe/0\.png: the model knows no class "abvoe"; did you mean "above"'),
     "empty split": ("train", ["data.validation=[]", "data.validation_fraction=0.001"], 3, "train: 0.1 % of 90 images leave one side empty"),
     "no labels": ("train", ["data.train=lone-images"], 3, "lone-labels"),
+    "two classes of one name": ("train", ['model.labels=["a", "a", "b"]', "data.train=far-images"], 2, 'two classes have the name "a"'),
+    "eval: missing folder": ("eval", ["--model", "run/best", "--data", "nowhere"], 3, "nowhere: no such"),
+    "classify: another size": ("classify", ["--model", "stiff", "sizes/below/1.png"], 3, r"sizes/below/1\.png: the image has 9 x 12 pixels, the model takes 12 x 12"),
+    "attend: another size": ("attend", ["--model", "stiff", "sizes/below/1.png", "--json"], 3, r"sizes/below/1\.png: the image has 9 x 12"),
+    "classify: a processor of another size": ("classify", ["--model", "wide", "sizes/below/1.png"], 3, "wide: preprocessor_config.json makes images of 20 x 20"),
+    "classify: a processor of three channels": ("classify", ["--model", "coloured", "sizes/below/1.png"], 3, "coloured: preprocessor_config.json normalises 3 channels"),
     "missing folder": ("train", ["data.train=nowhere"], 3, "nowhere"),
     "a model that reads": ("train", ["reader.toml"], 2, "vit does"),
     "texts for a model that sees": ("train", ["data.kind=labels", "data.train=table.tsv", "data.validation=[]"], 2, "labelled or masked texts"),
@@ -214,6 +221,9 @@ def bad(work):
     (work / "notes/below/notes.txt").write_text("x")
     (work / "reader.toml").write_text('data.kind = "images"\ndata.train = ["train"]\nmodel.type = "bert"\n')
     (work / "table.tsv").write_text("a\tb\nc\td\na\te\n")
+    for name, change in {"stiff": {"do_resize": False}, "wide": {"size": {"height": 20, "width": 20}}, "coloured": {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}}.items():
+        shutil.copytree(work / "run/best", work / name)
+        edited(work / name / "preprocessor_config.json", **change)
     idx(work / "lone-images", numpy.zeros((2, 12, 12)))
     idx(work / "far-images", numpy.zeros((2, 12, 12)))
     idx(work / "far-labels", numpy.array([0, 7]))

@@ -117,17 +117,26 @@ def test_each_side_may_have_a_vocabulary_of_its_own(work):
     (work / "apart/best/source_tokenizer.json").write_text((work / "run/best/tokenizer.json").read_text())
     done = fovea("translate", "--model", "apart/best", "save", cwd=work)
     assert done.returncode == 3 and b"the sources' tokenizer has ids up to" in done.stderr
+    (work / "apart/best/source_tokenizer.json").unlink()
+    for verb in (["translate", "--model", "apart/best", "save"], ["inspect", "apart/best"], ["train", "recipe.toml", "train.init=apart/best", "train.out=blind"]):
+        done = fovea(*verb, cwd=work)
+        assert done.returncode == 3 and b"source_tokenizer.json is missing" in done.stderr + done.stdout
+    path = "source_tokenizer.path=further/best"
+    good("train", "recipe.toml", "source_tokenizer.type=file", path, "train.out=same", "train.steps=1", "train.validate_every=0", cwd=work)
+    assert (work / "same/best/source_tokenizer.json").read_bytes() == (work / "further/best/source_tokenizer.json").read_bytes()
 
 
 BAD = {
     "missing column": ("train", ["data.train=column.tsv"], 3, r"column\.tsv:2: one column; wanted source<TAB>target"),
     "third column": ("train", ["data.train=third.tsv"], 3, r"third\.tsv:1: 3 columns"),
     "empty target": ("train", ["data.train=silent.tsv"], 3, r"silent\.tsv:3: the target column is empty"),
-    "too long": ("train", ["data.train=long.tsv"], 3, r"long\.tsv:2: the pair has \d+ tokens, rows have 32; data\.drop_longer"),
+    "too long": ("train", ["data.train=long.tsv"], 3, r"long\.tsv:2: the pair has \d+ tokens, rows have 32; in training, data\.drop_longer"),
     "no pairs": ("train", ["data.train=empty.tsv"], 3, r"empty\.tsv: holds no pairs"),
     "empty split": ("train", ["data.validation=[]", "data.validation_fraction=0.0001"], 3, "leave one side empty"),
     "GB18030": ("train", ["data.train=chinese.tsv"], 3, r"chinese\.tsv.*GB18030"),
     "a model with one vocabulary": ("train", ["t5.toml"], 2, "a t5 model has one vocabulary for both sides; leave source_tokenizer out"),
+    "no type": ("train", ["source_tokenizer.vocab_size=300"], 2, "source_tokenizer.type is empty"),
+    "all too long": ("train", ["data.context=2", "data.drop_longer=true"], 3, r"all \d+ pairs are longer than the 2 tokens"),
     "no such tokenizer": ("train", ["source_tokenizer.type=bpee"], 2, "source_tokenizer.type is \"bpee\".*bpe"),
     "a bad pattern": ("train", ['tokenizer.isolate="("'], 2, "isolate"),
     "eval: missing column": ("eval", ["--model", "run/best", "--data", "column.tsv"], 3, r"column\.tsv:2"),

@@ -39,7 +39,6 @@ struct Answer {
     const TextEncoder encoder = open_text_encoder(folder_path);
     FOVEA_CHECK_INPUT(encoder.model->head() == "question_answering", folder_path,
                       ": the model does not answer questions; its head is \"", encoder.model->head(), "\"");
-    const StopSignals catch_signals;
     input.each(1, [&](const std::vector<TextLine>& lines) {
       const auto& [text, source] = lines[0];
       try {

@@ -66,7 +66,7 @@ struct Attend {
     FOVEA_CHECK_CONFIG(target.empty(), "--target is for an encoder-decoder; this model sees");
     const ImageEncoder encoder = open_image_encoder(folder_path);
     const ImageShape shape = encoder.shape();
-    const at::Tensor pixels = encoder.prepare.resized(read_picture(text, shape.channels));
+    const at::Tensor pixels = encoder.prepare.resized(encoder.read(text));
     const at::Tensor seen =
         pixels.narrow(1, 0, shape.rows * shape.patch_height).narrow(2, 0, shape.columns * shape.patch_width);
     const c10::InferenceMode inference;

@@ -38,7 +38,6 @@ struct Classify {
     FOVEA_CHECK_INPUT(of_tokens || encoder.model->head() == "classifier", folder_path,
                       ": the model does not classify; its head is \"", encoder.model->head(), "\"");
     FOVEA_CHECK_CONFIG(!of_tokens || !pairs, "--pairs is for models that classify texts; this one classifies tokens");
-    const StopSignals catch_signals;
     input.each(256, [&](const std::vector<TextLine>& lines) {
       of_tokens ? write_tokens(encoder, lines) : write_texts(encoder, lines);
       output().flush();
@@ -51,11 +50,9 @@ struct Classify {
   int classify_images() const {
     FOVEA_CHECK_CONFIG(!pairs, "--pairs is for models that classify texts; this one classifies images");
     const ImageEncoder encoder = open_image_encoder(folder_path);
-    const int64_t channels = encoder.shape().channels;
-    const StopSignals catch_signals;
     input.each(32, [&](const std::vector<TextLine>& lines) {
       std::vector<at::Tensor> images;
-      for (const TextLine& line : lines) images.push_back(read_picture(line.text, channels));
+      for (const TextLine& line : lines) images.push_back(encoder.read(line.text));
       for (const Classified& is : encoder.classify(images)) write(*encoder.model, is);
       output().flush();
       return !StopSignals::wanted();
@@ -83,6 +80,13 @@ struct Classify {
       const size_t tab = line.text.find('\t');
       FOVEA_CHECK_INPUT(tab != std::string::npos, line.source, ": no tab between the two texts of a pair");
       out.emplace_back(line.text.substr(0, tab), line.text.substr(tab + 1));
+      const auto& [first, second] = out.back();
+      FOVEA_CHECK_INPUT(!first.empty() && !second.empty(), line.source, ": one text of the pair is empty");
+      FOVEA_CHECK_INPUT(second.find('\t') == std::string::npos, line.source,
+                        ": more than two columns; wanted TEXT<TAB>TEXT");
+      const auto kinds = encoder.tokenizer.encode_pair(first, second, {.pad = false}).type_ids;
+      FOVEA_CHECK_INPUT(*std::max_element(kinds.begin(), kinds.end()) < encoder.model->segments(), line.source,
+                        ": a pair of texts; the model reads single ones");
     }
     return out;
   }

@@ -49,7 +49,6 @@ struct Encode {
     TextEncoder encoder = open_text_encoder(folder_path);
     if (!pool.empty() && pool != "none") encoder.pool = pool;
     encoder.normalize = encoder.normalize || normalize;
-    const StopSignals catch_signals;
     input.each(256, [&](const std::vector<TextLine>& lines) {
       write(encoder, lines);
       return !StopSignals::wanted();

@@ -22,11 +22,13 @@
 namespace fovea {
 namespace {
 
+constexpr double kAsTheFolder = std::numeric_limits<double>::quiet_NaN();
+
 struct Eval {
   std::string folder_path, kind, words, texts, wanted, label_column = "first";
   std::vector<std::string> files;
   int64_t batch_size = 32, context = 0, beams = 0, max_new_tokens = 0, samples = 0, seed = 1;
-  double temperature = -1, length_penalty = std::numeric_limits<double>::quiet_NaN();  // NaN: as the folder says
+  double temperature = kAsTheFolder, length_penalty = kAsTheFolder;
   bool loss_only = false, json = false;
   ThreadsOption threads;
 
@@ -85,6 +87,9 @@ struct Eval {
     FOVEA_CHECK_CONFIG(scores || !folder_path.empty(), "--model is required");
     FOVEA_CHECK_CONFIG(scores || !files.empty(), "--data is required");
     FOVEA_CHECK_CONFIG(batch_size >= 1, "--batch-size is ", batch_size, ", wanted 1 or more");
+    FOVEA_CHECK_CONFIG(beams >= 0, "--beams is ", beams, ", wanted 1 or more");
+    FOVEA_CHECK_CONFIG(max_new_tokens >= 0, "--max-new-tokens is ", max_new_tokens, ", wanted 1 or more");
+    FOVEA_CHECK_CONFIG(!(temperature < 0), "--temperature is ", temperature, ", wanted 0 or more");
     FOVEA_CHECK_CONFIG(context >= 0, "--context is ", context, ", wanted 1 or more, or 0");
     FOVEA_CHECK_CONFIG(samples >= 0 && seed >= 0, "--samples is ", samples, " and --seed ", seed, ", wanted 0 or more");
     if (!words.empty()) word_split(words);
@@ -162,7 +167,7 @@ struct Eval {
       return facts;
     }
     if (max_new_tokens == 0) options.max_new_tokens = 200;
-    if (temperature >= 0) options.temperature = temperature;
+    if (!std::isnan(temperature)) options.temperature = temperature;
     options.beams = options.results = 1;
     options.check();
     const auto written = write_samples(folder, *writer, files, options, samples, batch_size);

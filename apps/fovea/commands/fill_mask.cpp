@@ -37,7 +37,6 @@ struct FillMask {
     FOVEA_CHECK_INPUT(encoder.model->head() == "masked_lm", folder_path,
                       ": the model does not fill masks; its head is \"", encoder.model->head(), "\"");
     const std::string mask = encoder.mask_token();
-    const StopSignals catch_signals;
     input.each(1, [&](const std::vector<TextLine>& lines) {
       const auto& [text, source] = lines[0];
       check_text(encoder, text, source);

@@ -76,10 +76,18 @@ Json describe_model(const fs::path& folder, const SafetensorsFolder& weights, Js
     problems.push_back(error.what());
   }
   const auto has = [&](const char* name) { return path_exists(folder / name); };
+  if (model && ImageEncoder::fits(folder)) {
+    try {
+      ImageProcessor::load(folder);
+    } catch (const Error& error) {
+      problems.push_back(error.what());
+    }
+  }
   if (!has("tokenizer.json") && !has("vocab.json") && !has("vocab.txt")) return problems;
   try {
     const Tokenizer tokenizer = Tokenizer::load(folder);
     out["tokenizer"] = {{"vocab_size", tokenizer.vocab_size()}, {"end_id", tokenizer.end_id()}};
+    if (tokenizer.has_source()) out["tokenizer"]["source_vocab_size"] = tokenizer.source().vocab_size();
     if (model) check_tokenizer_fits(*model, tokenizer, folder.native());
   } catch (const Error& error) {
     problems.push_back(error.what());
@@ -103,7 +111,12 @@ void print_model(const Json& facts) {
                        ? " · " + short_number(model["multiply_adds"].get<double>()) + " multiplications an image"
                        : ""));
   }
-  if (facts.contains("tokenizer")) output().line("tokenizer  " + facts["tokenizer"]["vocab_size"].dump() + " tokens");
+  if (facts.contains("tokenizer")) {
+    const Json& tokenizer = facts["tokenizer"];
+    const bool two = tokenizer.contains("source_vocab_size");
+    output().line("tokenizer  " + tokenizer["vocab_size"].dump() + " tokens" +
+                  (two ? ", of the sources " + tokenizer["source_vocab_size"].dump() : ""));
+  }
   if (facts.contains("config"))
     for (const auto& [key, value] : facts["config"].items()) output().line("config     " + key + " = " + value.dump());
 }
@@ -124,7 +137,9 @@ void print(const Json& facts) {
   }
   if (!facts.contains("problems")) return;
   for (const Json& problem : facts["problems"]) output().line("problem    " + problem.get<std::string>());
-  if (facts["problems"].empty()) output().line("fits       configuration, weights and tokenizer agree");
+  if (facts["problems"].empty())
+    output().line(facts.contains("tokenizer") ? "fits       configuration, weights and tokenizer agree"
+                                              : "fits       configuration and weights agree; there is no tokenizer");
 }
 
 struct Inspect {

@@ -5,6 +5,7 @@
 
 #include "apps/fovea/commands/registry.h"
 #include "apps/fovea/output.h"
+#include "apps/fovea/text_input.h"
 #include "fovea/base/check.h"
 #include "fovea/base/utf8.h"
 #include "fovea/data/text_lines.h"
@@ -46,8 +47,8 @@ struct Tokenize {
     int64_t number = 0;
     for (const std::string& text : texts) show(tokenizer, text, detail::concat("text ", ++number));
     if (!texts.empty()) return 0;
-    for (std::string line; std::getline(std::cin, line);) {
-      const std::string source = detail::concat("standard input, line ", ++number);
+    for (std::string line; next_line(std::cin, line, number);) {
+      const std::string source = detail::concat("standard input, line ", number);
       show(tokenizer, json_input ? unquoted(line, source) : line, source);
     }
     return 0;

@@ -14,6 +14,7 @@
 #include "fovea/io/files.h"
 #include "fovea/io/toml.h"
 #include "fovea/train/parts.h"
+#include "fovea/train/run_folder.h"
 #include "fovea/train/trainer.h"
 
 namespace fovea {
@@ -99,10 +100,16 @@ struct Train {
     FOVEA_CHECK_CONFIG(!config.empty() || dump_config, "no configuration: fovea train CONFIG [key=value …]");
     if (!config.empty())
       toml = TomlConfig::read(is_folder(config) ? fs::path(config) / "config.toml" : fs::path(config));
-    for (const std::string& word : words)
-      if (word != config) toml.override_with(word);
     TrainOptions out;
+    const bool run = !config.empty() && is_folder(config);
+    bool elsewhere = false;
+    for (const std::string& word : words) {
+      if (word == config) continue;
+      toml.override_with(word);
+      elsewhere = elsewhere || word.starts_with("train.out");
+    }
     toml.fill(out);
+    if (run && !elsewhere) out.train.out = config;  // it may have been moved or copied since
     if (!config.empty()) out.check();
     return out;
   }
@@ -111,10 +118,13 @@ struct Train {
     threads.apply();
     const TrainOptions options = read_options();
     if (dump_config) return output().write(dump_toml(options)), 0;
-    const std::string name = fs::path(options.train.out).lexically_normal().filename().native();
-    if (resume)
-      FOVEA_CHECK_CONFIG(options.train.existing == "resume" && path_exists(fs::path(options.train.out) / "last"),
+    const std::string name = run_name(options.train.out);
+    if (resume) {
+      FOVEA_CHECK_CONFIG(options.train.existing == "resume", "--resume: train.existing is \"", options.train.existing,
+                         "\", which begins anew");
+      FOVEA_CHECK_CONFIG(path_exists(fs::path(options.train.out) / "last"),
                          "--resume: there is no run to go on with in ", options.train.out);
+    }
     if (!quiet) show_log("train");
     const StopSignals catch_signals;
     TrainParts parts = load_train_parts(options);
@@ -158,8 +168,10 @@ struct Train {
     }
     if (result.end == TrainEnd::kInterrupted) {
       if (quiet) return;
-      return tell(detail::concat("stopped at step ", result.step, "; saved ", folder.native(),
-                                 "; the same command goes on from there"));
+      return tell(
+          detail::concat("stopped at step ", result.step, "; saved ", folder.native(), "; ",
+                         options.train.existing == "resume" ? "the same command" : "fovea train " + options.train.out,
+                         " goes on from there"));
     }
     std::string quality;
     if (result.best_bits_per_character)
