@@ -59,7 +59,7 @@ void OptimOptions::visit(FieldVisitor& v) {
   v.field("eps", eps);
   v.field("clip", clip, "largest global gradient norm; 0: none");
   v.field("batch_size", batch_size, "rows");
-  v.field("batch_tokens", batch_tokens, "pairs, labels, masked: padded tokens at most; 0: no limit");
+  v.field("batch_tokens", batch_tokens, "pairs, labels, masked: padded tokens at most, a longer row alone; 0: no limit");
   v.field("accumulate", accumulate, "batches a step");
   v.field("label_smoothing", label_smoothing);
   v.field("no_decay", no_decay, "parameter names, beside all of fewer than two dimensions");

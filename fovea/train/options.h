@@ -57,7 +57,7 @@ struct OptimOptions {
   double eps = 1e-8;
   double clip = 1;             // largest global gradient norm; 0: none
   int64_t batch_size = 8;      // rows
-  int64_t batch_tokens = 0;    // pairs, labels, masked: padded tokens at most, beside batch_size; 0: no limit
+  int64_t batch_tokens = 0;    // pairs, labels, masked: padded tokens at most (a longer row goes alone); 0: no limit
   int64_t accumulate = 1;      // batches a step; averaged by token, as if they were one
   double label_smoothing = 0;  // in training only
   std::vector<std::string> no_decay = {"*embedding*",
