@@ -18,7 +18,7 @@ namespace {
 
 class TextBatches {
  public:
-  TextBatches(size_t together, const std::function<bool(const std::vector<TextLine>&)>& use)
+  TextBatches(size_t together, const std::function<void(const std::vector<TextLine>&)>& use)
       : together_(together), use_(use) {}
 
   // False: stop.
@@ -36,12 +36,13 @@ class TextBatches {
   // A signal stops the work, not the wait for the next line, which it ends at once.
   bool flush() {
     const StopSignals catch_signals;
-    return waiting_.empty() || (use_(std::exchange(waiting_, {})) && !StopSignals::wanted());
+    if (!waiting_.empty()) use_(std::exchange(waiting_, {}));
+    return !StopSignals::wanted();
   }
 
  private:
   size_t together_;
-  const std::function<bool(const std::vector<TextLine>&)>& use_;
+  const std::function<void(const std::vector<TextLine>&)>& use_;
   std::vector<TextLine> waiting_;
 };
 
@@ -59,7 +60,7 @@ void TextInput::declare(CommandLine& line) {
   line.option("-f,--file", "FILE", files_, "a text a line (may be repeated)");
 }
 
-void TextInput::each(size_t together, const std::function<bool(const std::vector<TextLine>&)>& use) const {
+void TextInput::each(size_t together, const std::function<void(const std::vector<TextLine>&)>& use) const {
   FOVEA_CHECK_CONFIG(texts_.empty() || files_.empty(), "--file and texts on the command line exclude each other");
   const bool typed = texts_.empty() && files_.empty() && is_terminal(STDIN_FILENO);
   TextBatches batches(typed ? 1 : together, use);

@@ -24,8 +24,8 @@ class TextInput {
  public:
   void declare(CommandLine& line);
   // Calls use() with up to `together` texts at a time, in order, checked to be UTF-8; with one at a time where they
-  // come from a terminal. Stops where use() returns false.
-  void each(size_t together, const std::function<bool(const std::vector<TextLine>&)>& use) const;
+  // come from a terminal. Stops where a signal asked to (signals.h).
+  void each(size_t together, const std::function<void(const std::vector<TextLine>&)>& use) const;
 
  private:
   std::vector<std::string> texts_, files_;

@@ -21,12 +21,16 @@ struct Part {
   int64_t place;  // of its first head's result
 };
 
+// Whether these heads see the same keys.
+bool one_plan(const Sequence& s, int64_t first, int64_t heads) {
+  for (int64_t h = first + 1; h < first + heads; ++h)
+    if (&s.plan_of(h) != &s.plan_of(first)) return false;
+  return true;
+}
+
 // Whether keys are to be read with all their heads: rows of a head lie apart, and all heads see the same.
 bool side_by_side(const AttentionTask& task, const Sequence& s) {
-  if (task.G == 1 || s.key.head >= s.key.first.row) return false;
-  for (int64_t h = 1; h < task.H; ++h)
-    if (&s.plan_of(h) != &s.plan_of(0)) return false;
-  return true;
+  return task.G > 1 && s.key.head < s.key.first.row && one_plan(s, 0, task.H);
 }
 
 // A row's softmax over one part: peak, sum and the weighted sum of values.
@@ -53,9 +57,8 @@ class DecodeWorker {
                           std::vector<float>(size_t(rows)), std::vector<float>(size_t(rows * task_.E))};
 
     // Heads of a group whose masks differ are not read together.
-    bool one_plan = true;
-    for (int64_t h = 1; h < group; ++h) one_plan &= &s.plan_of(first_head) == &s.plan_of(first_head + h);
-    const int64_t together = one_plan ? group : 1, most = part.groups > 1 ? kSideBySide : kTileKeys;
+    const int64_t together = one_plan(s, first_head, group) ? group : 1,
+                  most = part.groups > 1 ? kSideBySide : kTileKeys;
     for (int64_t from = 0; from < group; from += together) {
       const TilePlan& plan = s.plan_of(first_head + from);
       for (const TilePlan::Step& step : plan.steps(0)) {

@@ -9,6 +9,7 @@
 #include "fovea/layers/init.h"
 #include "fovea/models/config_json.h"
 #include "fovea/models/registry.h"
+#include "fovea/ops/fresh.h"
 
 namespace fovea {
 namespace {
@@ -92,6 +93,7 @@ T5Impl::T5Impl(T5Config config) : config_(std::move(config)) {
 
 // Deviations as in Mesh TensorFlow: scores are not scaled, so the queries' weights are smaller.
 void T5Impl::initialize() {
+  if (Undrawn::here()) return;
   const T5Config& c = config_;
   init::normal(*this, c.initializer_factor);
   const at::NoGradGuard no_grad;

@@ -2,7 +2,6 @@
 #include "fovea/positions/learned.h"
 
 #include <ATen/ops/embedding.h>
-#include <ATen/ops/randn.h>
 
 #include "fovea/base/size.h"
 #include "fovea/ops/fresh.h"

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fovea/positions/relative_keys.h"
 
-#include <ATen/ops/randn.h>
-
 #include "fovea/base/size.h"
 #include "fovea/ops/fresh.h"
 #include "fovea/positions/registry.h"

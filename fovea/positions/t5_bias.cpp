@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fovea/positions/t5_bias.h"
 
-#include <ATen/ops/randn.h>
-
 #include "fovea/ops/fresh.h"
 #include "fovea/positions/registry.h"
 #include "fovea/scores/bucket_table.h"

@@ -47,7 +47,6 @@ struct Answer {
         throw Error(error.kind(), source + ": " + error.what());
       }
       output().flush();
-      return !StopSignals::wanted();
     });
     return StopSignals::wanted() ? kExitInterrupted : 0;
   }

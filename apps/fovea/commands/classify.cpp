@@ -38,10 +38,14 @@ struct Classify {
     FOVEA_CHECK_INPUT(of_tokens || encoder.model->head() == "classifier", folder_path,
                       ": the model does not classify; its head is \"", encoder.model->head(), "\"");
     FOVEA_CHECK_CONFIG(!of_tokens || !pairs, "--pairs is for models that classify texts; this one classifies tokens");
+    if (pairs) {
+      const auto kinds = encoder.tokenizer.encode_pair("a", "a", {.pad = false}).type_ids;
+      FOVEA_CHECK_INPUT(kinds.empty() || *std::max_element(kinds.begin(), kinds.end()) < encoder.model->segments(),
+                        folder_path, ": --pairs gives a pair of texts; the model reads single ones");
+    }
     input.each(256, [&](const std::vector<TextLine>& lines) {
       of_tokens ? write_tokens(encoder, lines) : write_texts(encoder, lines);
       output().flush();
-      return !StopSignals::wanted();
     });
     return StopSignals::wanted() ? kExitInterrupted : 0;
   }
@@ -55,7 +59,6 @@ struct Classify {
       for (const TextLine& line : lines) images.push_back(encoder.read(line.text));
       for (const Classified& is : encoder.classify(images)) write(*encoder.model, is);
       output().flush();
-      return !StopSignals::wanted();
     });
     return StopSignals::wanted() ? kExitInterrupted : 0;
   }
@@ -84,9 +87,6 @@ struct Classify {
       FOVEA_CHECK_INPUT(!first.empty() && !second.empty(), line.source, ": one text of the pair is empty");
       FOVEA_CHECK_INPUT(second.find('\t') == std::string::npos, line.source,
                         ": more than two columns; wanted TEXT<TAB>TEXT");
-      const auto kinds = encoder.tokenizer.encode_pair(first, second, {.pad = false}).type_ids;
-      FOVEA_CHECK_INPUT(*std::max_element(kinds.begin(), kinds.end()) < encoder.model->segments(), line.source,
-                        ": a pair of texts; the model reads single ones");
     }
     return out;
   }

@@ -49,10 +49,7 @@ struct Encode {
     TextEncoder encoder = open_text_encoder(folder_path);
     if (!pool.empty() && pool != "none") encoder.pool = pool;
     encoder.normalize = encoder.normalize || normalize;
-    input.each(256, [&](const std::vector<TextLine>& lines) {
-      write(encoder, lines);
-      return !StopSignals::wanted();
-    });
+    input.each(256, [&](const std::vector<TextLine>& lines) { write(encoder, lines); });
     return StopSignals::wanted() ? kExitInterrupted : 0;
   }
 

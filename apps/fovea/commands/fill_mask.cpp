@@ -43,7 +43,6 @@ struct FillMask {
       FOVEA_CHECK_INPUT(text.find(mask) != std::string::npos, source, ": the text has no ", mask, " to fill");
       show(encoder.fill_mask(text, top_k));
       output().flush();
-      return !StopSignals::wanted();
     });
     return StopSignals::wanted() ? kExitInterrupted : 0;
   }
