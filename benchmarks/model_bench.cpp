@@ -12,9 +12,11 @@
 #include <functional>
 #include <iostream>
 #include <map>
+#include <string_view>
 
 #include "benchmarks/attention_cases.h"
 #include "benchmarks/long_layers.h"
+#include "fovea/base/memory.h"
 #include "fovea/generate/generate.h"
 #include "fovea/models/gpt2.h"
 #include "fovea/models/pretrained.h"
@@ -115,7 +117,9 @@ Work call(const std::string& name, const Path& folder) {
   for (const bench::AttentionCase& c : bench::attention_cases()) {
     if (!name.starts_with(c.name + "-flex")) continue;
     const at::ScalarType type = name.ends_with("bf16") ? at::kBFloat16 : at::kFloat;
-    const auto heads = [&](const char* which) { return input(folder, which).to(type).transpose(1, 2); };  // [B, H, T, D]
+    const auto heads = [&](const char* which) {
+      return input(folder, which).to(type).transpose(1, 2);
+    };  // [B, H, T, D]
     const Tensor q = heads("q"), k = heads("k"), v = heads("v");
     const AttentionOptions options{.mask = c.mask ? c.mask(c.shape) : Mask(),
                                    .score = c.score ? c.score(c.shape) : Score()};
@@ -153,7 +157,8 @@ int main(int argc, char** argv) {
     std::cerr << "usage: model_bench CASE THREADS [FOLDER]\n";
     return 2;
   }
-  setenv("THP_MEM_ALLOC_ENABLE", "1", 0);  // as the command does
+  keep_freed_memory();  // as the command does
+  if (!std::string_view(argv[1]).ends_with("-train")) use_large_pages();
   at::set_num_threads(std::stoi(argv[2]));
   at::manual_seed(1);
   const Work work = make(argv[1], argc > 3 ? argv[3] : "");

@@ -13,9 +13,10 @@
 
 // IWYU pragma: begin_exports
 
-// base: errors, the log callback, probes
+// base: errors, the log callback, how memory is held, probes
 #include "fovea/base/error.h"
 #include "fovea/base/log.h"
+#include "fovea/base/memory.h"
 #include "fovea/base/probe.h"
 
 // io: whole files, images, safetensors

@@ -5,15 +5,16 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <cstdlib>
 #include <new>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "apps/fovea/commands/registry.h"
 #include "apps/fovea/exit_codes.h"
 #include "apps/fovea/output.h"
 #include "fovea/base/error.h"
+#include "fovea/base/memory.h"
 
 namespace fovea {
 namespace {
@@ -112,9 +113,8 @@ void occupy_closed_streams() {
 }  // namespace fovea
 
 int main(int count, char** words) {
-  // LibTorch's word for pages of 2 MB under large tensors: reading weights comes out a fifth faster. Whoever has set it,
-  // knows better.
-  setenv("THP_MEM_ALLOC_ENABLE", "1", 0);
+  fovea::keep_freed_memory();
+  if (count < 2 || std::string_view(words[1]) != "train") fovea::use_large_pages();
   fovea::occupy_closed_streams();
   // A write says so instead, and destructors run: a reader that went away, a file beyond the user's limit.
   std::signal(SIGPIPE, SIG_IGN);

@@ -7,6 +7,8 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "fovea/base/check.h"
 #include "fovea/data/batch.h"
@@ -65,7 +67,8 @@ LinearCrossEntropy run_linear_cross_entropy(const at::Tensor& hidden, const at::
   const int64_t* label = labels.const_data_ptr<int64_t>();
   LinearCrossEntropy out;
   if (hidden_wanted) out.hidden_gradient = at::empty_like(hidden);
-  if (weight_wanted) out.weight_gradient = at::zeros({vocabulary, width}, at::kFloat);
+  if (weight_wanted) out.weight_gradient = at::empty({vocabulary, width}, at::kFloat);
+  if (weight_wanted && rows == 0) out.weight_gradient.zero_();
   std::vector<float> losses(size_t(rows), 0.0f);
   const at::Tensor logits =
       at::empty({std::min(a_chunk, rows), row_pitch(vocabulary)}, hidden.options()).narrow(1, 0, vocabulary);
@@ -95,9 +98,10 @@ LinearCrossEntropy run_linear_cross_entropy(const at::Tensor& hidden, const at::
     }
     if (weight_wanted) {
       if (narrow) {
-        out.weight_gradient += at::mm(part.t(), chunk);
+        const at::Tensor product = at::mm(part.t(), chunk);
+        first == 0 ? out.weight_gradient.copy_(product) : out.weight_gradient.add_(product);
       } else {
-        out.weight_gradient.addmm_(part.t(), chunk);
+        out.weight_gradient.addmm_(part.t(), chunk, /*beta=*/first > 0);  // 0: what stands there does not count
       }
     }
   }
@@ -111,11 +115,11 @@ class LinearCrossEntropyFunction : public torch::autograd::Function<LinearCrossE
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& hidden,
                             const at::Tensor& weight, const at::Tensor& labels, double smoothing) {
-    const auto out =
+    auto out =
         run_linear_cross_entropy(hidden, weight, labels, smoothing, hidden.requires_grad(), weight.requires_grad());
-    context->saved_data["hidden"] = out.hidden_gradient;
-    context->saved_data["weight"] = out.weight_gradient;
-    context->saved_data["type"] = weight.scalar_type();
+    context->save_for_backward({hidden, weight, labels});
+    context->saved_data["smoothing"] = smoothing;
+    context->saved_data["gradients"] = std::vector<at::Tensor>{out.hidden_gradient, out.weight_gradient};
     return out.sum;
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
@@ -123,14 +127,23 @@ class LinearCrossEntropyFunction : public torch::autograd::Function<LinearCrossE
     FOVEA_CHECK_KIND(
         ErrorKind::kArgument, !at::GradMode::is_enabled(),
         "linear_cross_entropy_sum: no second derivatives; use cross_entropy_sum on logits where they are wanted");
-    const auto scaled = [&](const char* name) {
-      const c10::IValue& saved = context->saved_data[name];
-      const at::Tensor held = saved.isTensor() ? saved.toTensor() : at::Tensor();
-      return held.defined() ? held * gradients[0].item<double>() : held;
-    };
-    at::Tensor weight = scaled("weight");
-    if (weight.defined()) weight = weight.to(context->saved_data["type"].toScalarType());
-    return {scaled("hidden"), weight, at::Tensor(), at::Tensor()};
+    const auto saved = context->get_saved_variables();  // hidden, weight, labels
+    // Forward's gradients are handed on as they lie, the weight's being as large as the weight. Asked a second time (a
+    // retained graph), they are made anew.
+    std::vector<at::Tensor> made;
+    if (auto kept = std::exchange(context->saved_data["gradients"], c10::IValue()); !kept.isNone()) {
+      made = std::move(kept).toTensorVector();
+    } else {
+      const auto again =
+          run_linear_cross_entropy(saved[0], saved[1], saved[2], context->saved_data["smoothing"].toDouble(),
+                                   context->needs_input_grad(0), context->needs_input_grad(1));
+      made = {again.hidden_gradient, again.weight_gradient};
+    }
+    const double factor = gradients[0].item<double>();
+    for (at::Tensor& gradient : made)
+      if (gradient.defined()) gradient.mul_(factor);
+    if (made[1].defined()) made[1] = made[1].to(saved[1].scalar_type());
+    return {made[0], made[1], at::Tensor(), at::Tensor()};
   }
 };
 

@@ -117,6 +117,20 @@ TEST(LinearCrossEntropy, EqualsLogitsAndThenTheirLoss) {
 // LibTorch's own f32 product of a million terms is off by as much.
 TEST(LinearCrossEntropy, RowsOfSeveralChunksAreOneLoss) { expect_linear(at::kFloat, 20, 1 << 20, 0, 5e-3); }
 
+TEST(LinearCrossEntropy, ARetainedGraphGivesTheSameAgain) {
+  at::manual_seed(5);
+  const at::Tensor hidden = at::randn({7, 4}).requires_grad_(), weight = at::randn({5, 4}).requires_grad_();
+  const at::Tensor sum = linear_cross_entropy_sum(hidden, weight, at::randint(5, {7}, at::kLong)).sum;
+  const auto gradients = [&](double factor) {
+    hidden.mutable_grad() = weight.mutable_grad() = at::Tensor();
+    (sum * factor).backward({}, /*retain_graph=*/true);
+    return std::pair(hidden.grad().clone(), weight.grad().clone());
+  };
+  const auto first = gradients(0.5), second = gradients(0.5), doubled = gradients(1);
+  EXPECT_TRUE(first.first.equal(second.first) && first.second.equal(second.second));
+  EXPECT_TRUE((2 * first.first).equal(doubled.first) && (2 * first.second).equal(doubled.second));
+}
+
 TEST(LinearCrossEntropy, WithoutGradientsItIsTheSameNumber) {
   at::manual_seed(5);
   const at::Tensor hidden = at::randn({7, 4}), weight = at::randn({5, 4}).requires_grad_(),
