@@ -7,8 +7,8 @@
 #include <malloc.h>
 #endif
 
+#include <algorithm>
 #include <cstdlib>
-#include <cstring>
 
 namespace fovea {
 namespace {
@@ -19,12 +19,12 @@ long pages_cleared_by_the_system() {
   return used.ru_minflt;
 }
 
-// 100 MB, written and given back.
+// 20 MB, written and given back, as LibTorch does with a tensor.
 void use_a_large_block() {
-  constexpr size_t kBytes = 100 << 20;
+  constexpr size_t kBytes = 20 << 20;
   void* block = nullptr;
   ASSERT_EQ(posix_memalign(&block, 64, kBytes), 0);
-  std::memset(block, 1, kBytes);
+  std::fill_n(static_cast<volatile char*>(block), kBytes, 1);
   std::free(block);
 }
 
@@ -32,10 +32,11 @@ TEST(Memory, FreedBlocksStay) {
 #ifdef __GLIBC__
   if (mallinfo2().arena == 0) GTEST_SKIP() << "a tool has put its allocator in place of glibc's";
   keep_freed_memory();
-  use_a_large_block();
+  // Cutting an aligned block leaves scraps, some ten of which glibc holds on to where the block cannot grow over them.
+  for (int i = 0; i < 20; ++i) use_a_large_block();
   const long before = pages_cleared_by_the_system();
-  use_a_large_block();
-  EXPECT_LT(pages_cleared_by_the_system() - before, 100);  // of 25,600
+  for (int i = 0; i < 20; ++i) use_a_large_block();
+  EXPECT_LT(pages_cleared_by_the_system() - before, 5000);  // of 102,400
 #else
   GTEST_SKIP() << "for glibc alone";
 #endif

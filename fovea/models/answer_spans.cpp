@@ -63,14 +63,27 @@ Tensor place_scores(const TextEncoder& encoder, const AnswerWindow& window) {
   return at::log_softmax(chosen, 0, at::kFloat).slice(0, 1).contiguous();
 }
 
-void add_answers(const AnswerWindow& window, const Tensor& scores, int64_t longest, std::vector<AnswerSpan>& out) {
+void add_answers(const AnswerWindow& window, const Tensor& scores, const AnswerOptions& options,
+                 std::vector<AnswerSpan>& out) {
   const auto score = scores.accessor<float, 2>();
-  const auto offset = [&](int64_t place) { return window.row.offsets[size_t(window.places[size_t(place)])]; };
+  const auto token = [&](int64_t place) { return size_t(window.places[size_t(place)]); };
+  const auto word = [&](int64_t place) { return window.row.word_ids[token(place)]; };
+  // A tokenizer that does not cut words takes all of the text for one.
+  const bool widen = options.whole_words && word(0) != word(score.size(0) - 1);
+  const auto same_word = [&](int64_t a, int64_t b) {
+    return widen && b >= 0 && b < score.size(0) && word(a) == word(b);
+  };
+  const auto begin = [&](int64_t place) {
+    while (same_word(place, place - 1)) --place;
+    return window.begin + window.row.offsets[token(place)].first;
+  };
+  const auto end = [&](int64_t place) {
+    while (same_word(place, place + 1)) ++place;
+    return window.begin + window.row.offsets[token(place)].second;
+  };
   for (int64_t first = 0; first < score.size(0); ++first)
-    for (int64_t last = first; last < std::min(first + longest, score.size(0)); ++last)
-      out.push_back({"",
-                     {window.begin + offset(first).first, window.begin + offset(last).second},
-                     score[first][0] + score[last][1]});
+    for (int64_t last = first; last < std::min(first + options.longest, score.size(0)); ++last)
+      out.push_back({"", {begin(first), end(last)}, score[first][0] + score[last][1]});
 }
 
 }  // namespace
@@ -86,7 +99,7 @@ std::vector<AnswerSpan> TextEncoder::answer(std::string_view question, std::stri
   const at::NoGradGuard no_gradient;
   std::vector<AnswerSpan> found;
   for (const AnswerWindow& window : make_windows(*this, question, context, options.overlap))
-    add_answers(window, place_scores(*this, window), options.longest, found);
+    add_answers(window, place_scores(*this, window), options, found);
   // The same span in two windows counts once, with its better score.
   std::stable_sort(found.begin(), found.end(),
                    [](const AnswerSpan& a, const AnswerSpan& b) { return a.score > b.score; });

@@ -46,8 +46,9 @@ struct AnswerSpan {
 
 struct AnswerOptions {
   int64_t top_k = 1;
-  int64_t longest = 15;  // tokens
-  int64_t overlap = 64;  // tokens that two windows share, where question and context are longer than the model reads
+  int64_t longest = 15;     // tokens
+  bool whole_words = true;  // a span is widened to the words (Encoding::word_ids) of its first and last token
+  int64_t overlap = 64;     // tokens that two windows share, where question and context are longer than the model reads
 };
 
 struct TextEncoder {

@@ -12,8 +12,8 @@ namespace {
 
 template <class F>
 void for_each_column(Encoding& encoding, const F& f) {
-  f(encoding.ids), f(encoding.tokens), f(encoding.offsets), f(encoding.type_ids);
-  f(encoding.attention_mask), f(encoding.special_tokens_mask);
+  f(encoding.ids), f(encoding.tokens), f(encoding.offsets), f(encoding.word_ids);
+  f(encoding.type_ids), f(encoding.attention_mask), f(encoding.special_tokens_mask);
 }
 
 // Keeps `length` tokens, the first or (from_left) the last ones. Columns that are empty stay so.
@@ -44,7 +44,8 @@ size_t read_length(Fields& fields, std::string_view key) {
 
 void append(Encoding& to, const Encoding& from) {
   const auto add = [](auto& column, const auto& more) { column.insert(column.end(), more.begin(), more.end()); };
-  add(to.ids, from.ids), add(to.tokens, from.tokens), add(to.offsets, from.offsets), add(to.type_ids, from.type_ids);
+  add(to.ids, from.ids), add(to.tokens, from.tokens), add(to.offsets, from.offsets);
+  add(to.word_ids, from.word_ids), add(to.type_ids, from.type_ids);
   add(to.attention_mask, from.attention_mask), add(to.special_tokens_mask, from.special_tokens_mask);
 }
 
@@ -53,6 +54,7 @@ void append_special(Encoding& to, const SpecialToken& token, int64_t type_id, bo
   if (!detailed) return;
   to.tokens.push_back(token.token);
   to.offsets.emplace_back(0, 0);
+  to.word_ids.push_back(-1);
   to.type_ids.push_back(type_id);
   to.attention_mask.push_back(1);
   to.special_tokens_mask.push_back(1);

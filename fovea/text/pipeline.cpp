@@ -82,6 +82,7 @@ class Pipeline::Run : public PieceSink {
     const TokenRun tokens = pipeline_.model->tokenize(word.text, *workspace_);
     out_.ids.insert(out_.ids.end(), tokens.ids, tokens.ids + tokens.count);
     if (!detailed_) return;
+    out_.word_ids.insert(out_.word_ids.end(), tokens.count, words_++);
     size_t at = 0;
     for (size_t i = 0; i < tokens.count; ++i) {
       const size_t size = tokens.sizes[i];
@@ -116,6 +117,7 @@ class Pipeline::Run : public PieceSink {
     if (detailed_) {
       spellings_.emplace_back(out_.ids.size(), piece.text);
       spans_.push_back(piece.span(0, piece.text.size()));
+      out_.word_ids.push_back(words_++);
     }
     out_.ids.push_back(token.id);
   }
@@ -138,6 +140,7 @@ class Pipeline::Run : public PieceSink {
   bool detailed_, tracked_;
   std::unique_ptr<Model::Workspace> workspace_;
   Encoding out_;
+  int64_t words_ = 0;
   std::vector<Span> spans_;
   std::vector<std::pair<size_t, std::string>> spellings_;  // where not by the vocabulary: added tokens and the like
 };

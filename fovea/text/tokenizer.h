@@ -33,6 +33,8 @@ struct Encoding {
   std::vector<std::string> tokens;                   // as the vocabulary spells them
   std::vector<std::pair<int64_t, int64_t>> offsets;  // [begin, end) in code points of the text it came from; (0, 0)
                                                      // for tokens that are not in the text
+  std::vector<int64_t> word_ids;                     // the word of its text that a token belongs to, as the
+                                                     // pre-tokenizer cut it; -1 for tokens that were added around it
   std::vector<int64_t> type_ids;                     // 0 first text, 1 second, or as the file's template says
   std::vector<int64_t> attention_mask;               // 0 for padding
   std::vector<int64_t> special_tokens_mask;          // 1 for tokens that were added around the text

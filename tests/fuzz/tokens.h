@@ -13,8 +13,9 @@ inline void expect_consistent(const Tokenizer& tokenizer) {
   for (const std::string& text : {std::string(), mixed, std::string(300, 'a')}) {
     const Encoding encoding = tokenizer.encode(text);
     const size_t count = encoding.ids.size();
-    expect(encoding.tokens.size() == count && encoding.offsets.size() == count && encoding.type_ids.size() == count &&
-               encoding.attention_mask.size() == count && encoding.special_tokens_mask.size() == count,
+    expect(encoding.tokens.size() == count && encoding.offsets.size() == count && encoding.word_ids.size() == count &&
+               encoding.type_ids.size() == count && encoding.attention_mask.size() == count &&
+               encoding.special_tokens_mask.size() == count,
            "columns of different length");
     expect(tokenizer.ids(text) == encoding.ids, "ids() and encode() differ");
     expect(again.ids(text) == encoding.ids, "other ids when written and read again");

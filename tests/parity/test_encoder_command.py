@@ -183,8 +183,9 @@ def test_fill_mask(work, theirs, models_by_name):
 
 
 def test_answer(work, models_by_name):
-    question, text = "what was good", "In the beginning, the light was good"
-    result, = objects(good("answer", "--model", "answers", "-q", question, "--top-k", "5", "--longest", "3", "--json", text, cwd=work))
+    question, text = "what was good", "In the beginning, the lightish zoom was good"
+    ask = lambda *options: objects(good("answer", "--model", "answers", "-q", question, "--longest", "3", "--json", text, *options, cwd=work))[0]
+    result = ask("--top-k", "5", "--word-pieces")
     model, tokenizer = models_by_name[1]["answers"]
     encoding = tokenizer.encode(question, text)
     with torch.no_grad():
@@ -196,6 +197,17 @@ def test_answer(work, models_by_name):
     assert [r["offset"] for r in result] == [[first, last] for _, first, last in spans]
     assert [r["text"] for r in result] == [text[first:last] for _, first, last in spans]
     assert [r["score"] for r in result] == pytest.approx([score for score, *_ in spans], abs=1e-5)
+    # Each span widened to its words, the best of those that become the same.
+    words = {}
+    for place in places:
+        words.setdefault(encoding.word_ids[place], []).extend(encoding.offsets[place])
+    whole = {}
+    every = [(begin[i] * end[j], i, j) for i in range(len(places)) for j in range(i, min(i + 3, len(places)))]
+    for score, i, j in sorted(every, key=lambda span: -span[0]):
+        whole.setdefault((min(words[encoding.word_ids[places[i]]]), max(words[encoding.word_ids[places[j]]])), score.item())
+    assert len(whole) < len(every)  # some words have several tokens
+    result = ask("--top-k", "5")
+    assert [(tuple(r["offset"]), r["score"]) for r in result] == [(span, pytest.approx(score, abs=1e-5)) for span, score in list(whole.items())[:5]]
     line, = good("answer", "--model", "answers", "-q", question, text, "--longest", "3", cwd=work).splitlines()
     assert line.split("\t")[1] == result[0]["text"]
 

@@ -365,6 +365,7 @@ def test_equal_to_the_package(kind, tmp_path):
         assert line["ids"] == want.ids, text
         assert line["tokens"] == want.tokens, text
         assert [tuple(pair) for pair in line["offsets"]] == want.offsets, text
+        assert line["word_ids"] == [-1 if word is None else word for word in want.word_ids], text
         assert line["type_ids"] == want.type_ids, text
         assert line["attention_mask"] == want.attention_mask, text
         assert line["special_tokens_mask"] == want.special_tokens_mask, text

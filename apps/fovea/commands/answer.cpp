@@ -18,7 +18,7 @@ namespace {
 struct Answer {
   std::string folder_path, question;
   AnswerOptions options;
-  bool json = false;
+  bool word_pieces = false, json = false;
   TextInput input;
   ThreadsOption threads;
 
@@ -28,6 +28,7 @@ struct Answer {
     input.declare(line);
     line.option("-k,--top-k", "N", options.top_k, "answers from a text, best first [1]");
     line.option("--longest", "N", options.longest, "tokens of an answer at most [15]");
+    line.flag("--word-pieces", word_pieces, "answers may begin and end within a word");
     line.flag("--json", json, "one JSON array a text (docs/json.md)");
     threads.declare(line);
   }
@@ -35,6 +36,7 @@ struct Answer {
   int run() {
     FOVEA_CHECK_CONFIG(options.top_k >= 1, "--top-k is ", options.top_k, ", wanted 1 or more");
     FOVEA_CHECK_CONFIG(options.longest >= 1, "--longest is ", options.longest, ", wanted 1 or more");
+    options.whole_words = !word_pieces;
     threads.apply();
     const TextEncoder encoder = open_text_encoder(folder_path);
     FOVEA_CHECK_INPUT(encoder.model->head() == "question_answering", folder_path,

@@ -67,6 +67,7 @@ struct Tokenize {
       output().json({{"ids", encoded.ids},
                      {"tokens", encoded.tokens},
                      {"offsets", encoded.offsets},
+                     {"word_ids", encoded.word_ids},
                      {"type_ids", encoded.type_ids},
                      {"attention_mask", encoded.attention_mask},
                      {"special_tokens_mask", encoded.special_tokens_mask},
