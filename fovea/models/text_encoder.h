@@ -60,7 +60,7 @@ struct TextEncoder {
   // How embed() makes one vector of a text's tokens: "mean", or "cls" (the first token's).
   std::string pool = "mean";
   bool normalize = false;       // to length 1
-  int64_t batch_tokens = 4096;  // tokens of the texts that run together, padding included
+  int64_t batch_tokens = 2048;  // tokens of the texts that run together, padding included
 
   // config.json, model.safetensors, tokenizer.json, and of a sentence model modules.json, which says `pool` and
   // `normalize`. Error(kInput) where one is missing, they do not fit each other, or the model does not read texts.
