@@ -5,9 +5,12 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
+#include <filesystem>
 #include <new>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "apps/fovea/commands/registry.h"
@@ -109,12 +112,25 @@ void occupy_closed_streams() {
     if (::fcntl(stream, F_GETFD) == -1) ::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
 }
 
+// OpenMP's threads wait for each other in a loop, for milliseconds by themselves: beside another program they hold the
+// core that the awaited one needs, and a training takes four times as long. The limit is read from the environment when
+// the library is loaded, so a training starts once more with a shorter one. Whoever has set it, knows better.
+void restart_with_short_waits(char** words) {
+  if (std::getenv("GOMP_SPINCOUNT") != nullptr || std::getenv("OMP_WAIT_POLICY") != nullptr) return;
+  std::error_code failed;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", failed);
+  if (failed || setenv("GOMP_SPINCOUNT", "10000", 1) != 0) return;
+  ::execv(program.c_str(), words);  // comes back only if it fails: then without
+}
+
 }  // namespace
 }  // namespace fovea
 
 int main(int count, char** words) {
+  const bool trains = count >= 2 && std::string_view(words[1]) == "train";
+  if (trains) fovea::restart_with_short_waits(words);
   fovea::keep_freed_memory();
-  if (count < 2 || std::string_view(words[1]) != "train") fovea::use_large_pages();
+  if (!trains) fovea::use_large_pages();
   fovea::occupy_closed_streams();
   // A write says so instead, and destructors run: a reader that went away, a file beyond the user's limit.
   std::signal(SIGPIPE, SIG_IGN);

@@ -248,6 +248,21 @@ def test_stopped_and_resumed_run_equals_an_unbroken_one(work):
     assert (work / "broken/best/model.safetensors").read_bytes() == (work / "whole/best/model.safetensors").read_bytes()
 
 
+def test_a_training_shares_its_cores(work):
+    """Its threads wait for each other in short loops, unless the environment says otherwise."""
+    for chosen, wanted in (({}, b"GOMP_SPINCOUNT=10000"), ({"GOMP_SPINCOUNT": "77"}, b"GOMP_SPINCOUNT=77"), ({"OMP_WAIT_POLICY": "passive"}, None)):
+        shutil.rmtree(work / "shared", ignore_errors=True)
+        inherited = {k: v for k, v in ENVIRONMENT.items() if k not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
+        process = subprocess.Popen([COMMAND, "train", "recipe.toml", "train.steps=100000", "train.out=shared", "--quiet"], cwd=work, env=inherited | chosen)
+        end = time.monotonic() + 60
+        while time.monotonic() < end and not (work / "shared/journal.jsonl").exists():
+            time.sleep(0.01)
+        environment = pathlib.Path(f"/proc/{process.pid}/environ").read_bytes().split(b"\0")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 130
+        assert [v for v in environment if v.startswith(b"GOMP_SPINCOUNT")] == ([wanted] if wanted else [])
+
+
 def test_a_run_that_was_moved_goes_on_where_it_is(work):
     good("train", "recipe.toml", "train.out=before", "train.steps=10", cwd=work)
     shutil.move(work / "before", work / "after")
