@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "fovea/base/check.h"
 #include "fovea/models/text_encoder.h"
@@ -28,28 +29,66 @@ AnswerWindow make_window(const Tokenizer& tokenizer, std::string_view question, 
   return out;
 }
 
+// The context's tokens, cut as a whole: where each begins and ends, and where its word does (code points).
+struct ContextTokens {
+  using Span = std::pair<int64_t, int64_t>;
+  std::vector<Span> offsets, words;
+  std::vector<bool> starts_word;  // and one behind the last token
+
+  explicit ContextTokens(const AnswerWindow& whole) {
+    const auto word = [&](size_t t) { return whole.row.word_ids[size_t(whole.places[t])]; };
+    for (size_t t = 0; t < whole.places.size(); ++t) {
+      offsets.push_back(whole.row.offsets[size_t(whole.places[t])]);
+      starts_word.push_back(t == 0 || word(t) != word(t - 1));
+      words.push_back(starts_word[t] ? offsets[t] : Span{words[t - 1].first, offsets[t].second});
+    }
+    starts_word.push_back(true);
+    for (size_t t = words.size() - 1; t > 0; --t)
+      if (!starts_word[t]) words[t - 1].second = words[t].second;
+  }
+  int64_t count() const { return int64_t(offsets.size()); }
+
+  // The span together with the rest of its first and its last word.
+  Span whole_words(const Span& span) const {
+    // A tokenizer that does not cut words takes all of the text for one.
+    if (words.front() == words.back()) return span;
+    const auto first = std::partition_point(offsets.begin(), offsets.end() - 1,
+                                            [&](const Span& token) { return token.second <= span.first; });
+    const auto behind =
+        std::partition_point(first + 1, offsets.end(), [&](const Span& token) { return token.first < span.second; });
+    return {std::min(span.first, words[size_t(first - offsets.begin())].first),
+            std::max(span.second, words[size_t(behind - 1 - offsets.begin())].second)};
+  }
+};
+
+// Windows begin and end with words, but for one that is longer than a window.
 std::vector<AnswerWindow> make_windows(const TextEncoder& encoder, std::string_view question, std::string_view context,
-                                       int64_t overlap) {
+                                       const AnswerWindow& whole, const ContextTokens& tokens, int64_t overlap) {
   const int64_t longest = encoder.model->max_positions();
-  const AnswerWindow whole = make_window(encoder.tokenizer, question, context, 0);
-  FOVEA_CHECK_INPUT(!whole.places.empty(), "the context has no tokens to answer with");
   if (int64_t(whole.row.ids.size()) <= longest) return {whole};
-  const int64_t tokens = int64_t(whole.places.size()), room = longest - int64_t(whole.row.ids.size()) + tokens;
-  FOVEA_CHECK_INPUT(room > overlap, "the question leaves ", std::max<int64_t>(room, 0), " of the model's ", longest,
-                    " positions to the context, wanted more than the ", overlap, " that windows share");
-  const auto offset = [&](int64_t t) { return whole.row.offsets[size_t(whole.places[size_t(t)])]; };
+  const int64_t room = longest - int64_t(whole.row.ids.size()) + tokens.count();
+  FOVEA_CHECK_INPUT(room >= 1, "the question leaves none of the model's ", longest, " positions to the context");
+  overlap = std::min(overlap, room / 2);
   std::vector<AnswerWindow> out;
-  for (int64_t first = 0;; first += room - overlap) {
+  for (int64_t first = 0;;) {
+    int64_t end = std::min(first + room, tokens.count());
+    const auto back_to_word = [&](int64_t t) {
+      int64_t start = t;
+      while (start > first && !tokens.starts_word[size_t(start)]) --start;
+      return start > first ? start : t;
+    };
+    end = back_to_word(end);
     // Cut out of its text, a part may have a token more than it had in there.
-    for (int64_t count = std::min(room, tokens - first); count > 0; --count) {
-      const std::pair<int64_t, int64_t> span{offset(first).first, offset(first + count - 1).second};
-      const auto [from, to] = byte_offsets(context, span);
-      AnswerWindow window = make_window(encoder.tokenizer, question, context.substr(from, to - from), span.first);
+    for (; end > first; --end) {
+      const int64_t begin = tokens.offsets[size_t(first)].first;
+      const auto [from, to] = byte_offsets(context, {begin, tokens.offsets[size_t(end - 1)].second});
+      AnswerWindow window = make_window(encoder.tokenizer, question, context.substr(from, to - from), begin);
       if (int64_t(window.row.ids.size()) > longest) continue;
       out.push_back(std::move(window));
       break;
     }
-    if (first + room >= tokens) return out;
+    if (end >= tokens.count()) return out;
+    first = std::max(first + 1, back_to_word(end - overlap));
   }
 }
 
@@ -63,27 +102,24 @@ Tensor place_scores(const TextEncoder& encoder, const AnswerWindow& window) {
   return at::log_softmax(chosen, 0, at::kFloat).slice(0, 1).contiguous();
 }
 
-void add_answers(const AnswerWindow& window, const Tensor& scores, const AnswerOptions& options,
-                 std::vector<AnswerSpan>& out) {
+void add_answers(const AnswerWindow& window, const Tensor& scores, int64_t longest, std::vector<AnswerSpan>& out) {
   const auto score = scores.accessor<float, 2>();
-  const auto token = [&](int64_t place) { return size_t(window.places[size_t(place)]); };
-  const auto word = [&](int64_t place) { return window.row.word_ids[token(place)]; };
-  // A tokenizer that does not cut words takes all of the text for one.
-  const bool widen = options.whole_words && word(0) != word(score.size(0) - 1);
-  const auto same_word = [&](int64_t a, int64_t b) {
-    return widen && b >= 0 && b < score.size(0) && word(a) == word(b);
-  };
-  const auto begin = [&](int64_t place) {
-    while (same_word(place, place - 1)) --place;
-    return window.begin + window.row.offsets[token(place)].first;
-  };
-  const auto end = [&](int64_t place) {
-    while (same_word(place, place + 1)) ++place;
-    return window.begin + window.row.offsets[token(place)].second;
-  };
+  const auto offset = [&](int64_t place) { return window.row.offsets[size_t(window.places[size_t(place)])]; };
   for (int64_t first = 0; first < score.size(0); ++first)
-    for (int64_t last = first; last < std::min(first + options.longest, score.size(0)); ++last)
-      out.push_back({"", {begin(first), end(last)}, score[first][0] + score[last][1]});
+    for (int64_t last = first; last < std::min(first + longest, score.size(0)); ++last)
+      out.push_back({"",
+                     {window.begin + offset(first).first, window.begin + offset(last).second},
+                     score[first][0] + score[last][1]});
+}
+
+// Without the blanks around it, which some tokenizers take into the token beside them.
+AnswerSpan with_text(AnswerSpan span, std::string_view context) {
+  auto [from, to] = byte_offsets(context, span.offset);
+  const auto blank = [&](size_t at) { return std::string_view(" \t\r\n").find(context[at]) != std::string_view::npos; };
+  while (to - from > 1 && blank(from)) ++from, ++span.offset.first;
+  while (to - from > 1 && blank(to - 1)) --to, --span.offset.second;
+  span.text = std::string(context.substr(from, to - from));
+  return span;
 }
 
 }  // namespace
@@ -97,18 +133,23 @@ std::vector<AnswerSpan> TextEncoder::answer(std::string_view question, std::stri
   FOVEA_CHECK_CONFIG(options.longest >= 1, "longest is ", options.longest, ", wanted at least 1");
   FOVEA_CHECK_CONFIG(options.overlap >= 0, "overlap is ", options.overlap, ", wanted at least 0");
   const at::NoGradGuard no_gradient;
+  const AnswerWindow whole = make_window(tokenizer, question, context, 0);
+  FOVEA_CHECK_INPUT(!whole.places.empty(), "the context has no tokens to answer with");
+  const ContextTokens tokens(whole);
   std::vector<AnswerSpan> found;
-  for (const AnswerWindow& window : make_windows(*this, question, context, options.overlap))
-    add_answers(window, place_scores(*this, window), options, found);
+  for (const AnswerWindow& window : make_windows(*this, question, context, whole, tokens, options.overlap))
+    add_answers(window, place_scores(*this, window), options.longest, found);
   // The same span in two windows counts once, with its better score.
   std::stable_sort(found.begin(), found.end(),
                    [](const AnswerSpan& a, const AnswerSpan& b) { return a.score > b.score; });
   std::vector<AnswerSpan> out;
+  std::set<std::pair<int64_t, int64_t>> seen;
   for (AnswerSpan& next : found) {
     if (int64_t(out.size()) == options.top_k) break;
+    if (options.whole_words) next.offset = tokens.whole_words(next.offset);
+    if (!seen.insert(next.offset).second) continue;
+    next = with_text(std::move(next), context);
     if (std::any_of(out.begin(), out.end(), [&](const AnswerSpan& a) { return a.offset == next.offset; })) continue;
-    const auto [from, to] = byte_offsets(context, next.offset);
-    next.text = std::string(context.substr(from, to - from));
     next.score = std::exp(next.score);
     out.push_back(std::move(next));
   }

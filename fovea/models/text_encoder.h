@@ -39,16 +39,20 @@ struct FilledMask {
 };
 
 struct AnswerSpan {
-  std::string text;                    // the span, as the context has it
+  std::string text;                    // the span, as the context has it, without blanks around it
   std::pair<int64_t, int64_t> offset;  // code points of the context
   float score = 0;                     // probability of its begin times that of its end
 };
 
 struct AnswerOptions {
   int64_t top_k = 1;
-  int64_t longest = 15;     // tokens
-  bool whole_words = true;  // a span is widened to the words (Encoding::word_ids) of its first and last token
-  int64_t overlap = 64;     // tokens that two windows share, where question and context are longer than the model reads
+  int64_t longest = 15;  // tokens
+  // A span is widened to the words (Encoding::word_ids) of its first and last token; its score stays. In a script
+  // without blanks that may be the whole sentence.
+  bool whole_words = true;
+  // Tokens that two windows share, where question and context are longer than the model reads; at most half of a
+  // window.
+  int64_t overlap = 64;
 };
 
 struct TextEncoder {

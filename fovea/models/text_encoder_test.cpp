@@ -122,7 +122,7 @@ TEST(TextEncoderTest, WrongCalls) {
 
 TEST(TextEncoderTest, AnAnswerIsTheBestSpanOfTheContext) {
   const TextEncoder encoder = small_encoder("question_answering");
-  const std::string question = "abc", context = "dead beef";
+  const std::string question = "abc", context = "deadabeef";
   const auto ids = encoder.tokenizer.ids(question + context);
   ASSERT_EQ(ids.size(), 12u);  // a letter a token, nothing around them
   const auto answers = encoder.answer(question, context, {.top_k = 1000, .longest = 4});
@@ -150,7 +150,8 @@ TEST(TextEncoderTest, ALongContextIsReadInWindows) {
     seen[size_t(answer.offset.first)] = true;
   }
   EXPECT_EQ(std::count(seen.begin(), seen.end(), true), int64_t(context.size()));
-  EXPECT_THROW(encoder.answer("abcabcabcabcabcabc", context), Error);
+  EXPECT_FALSE(encoder.answer("abcabcabcabc", context).empty());  // windows share half of what room there is
+  EXPECT_THROW(encoder.answer("abcabcabcabcabcabcab", context), Error);
   EXPECT_THROW(encoder.answer("abc", ""), Error);
   EXPECT_THROW(small_encoder("classifier").answer("abc", context), Error);
 }

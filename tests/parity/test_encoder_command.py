@@ -212,6 +212,18 @@ def test_answer(work, models_by_name):
     assert line.split("\t")[1] == result[0]["text"]
 
 
+def test_a_long_text_is_answered_in_whole_words(work):
+    """Also where a window of the 48 positions would end within a word."""
+    for blanks in range(6):
+        text = "a " * blanks + "lightish zoom goddess beginningless " * 20
+        answers, = objects(good("answer", "--model", "answers", "-q", "what", "--top-k", "300", "--json", text, cwd=work))
+        assert len(answers) > 100
+        for answer in answers:
+            begin, end = answer["offset"]
+            assert answer["text"] == text[begin:end] == text[begin:end].strip()
+            assert (begin == 0 or text[begin - 1] == " ") and text[end : end + 1] in (" ", ""), answer
+
+
 def test_attend(work):
     record = json.loads(good("attend", "--model", "words", TEXTS[0], "--json", cwd=work))
     assert len(record["maps"]) == 2

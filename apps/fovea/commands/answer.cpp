@@ -28,7 +28,7 @@ struct Answer {
     input.declare(line);
     line.option("-k,--top-k", "N", options.top_k, "answers from a text, best first [1]");
     line.option("--longest", "N", options.longest, "tokens of an answer at most [15]");
-    line.flag("--word-pieces", word_pieces, "answers may begin and end within a word");
+    line.flag("--word-pieces", word_pieces, "answers may begin and end within a word, as Chinese and Japanese want");
     line.flag("--json", json, "one JSON array a text (docs/json.md)");
     threads.declare(line);
   }

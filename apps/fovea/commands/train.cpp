@@ -31,7 +31,7 @@ class Watcher : public TrainObserver {
 
   void started(int64_t step, int64_t steps) override {
     if (step >= steps)
-      progress_.note(detail::concat(options_.train.out, " has all its ", steps, " steps"));
+      progress_.note(detail::concat(options_.train.out, " has ", step, " steps, nothing is left of ", steps));
     else if (step > 0)
       progress_.note(detail::concat("going on from step ", step, " of ", options_.train.out));
   }
