@@ -140,6 +140,18 @@ TEST(TextEncoderTest, AnAnswerIsTheBestSpanOfTheContext) {
   }
 }
 
+TEST(TextEncoderTest, AnAnswerHasNoBlanksAroundIt) {
+  const TextEncoder encoder = small_encoder("question_answering");  // a blank is a token, too
+  const std::string context = "dead beef";
+  const auto answers = encoder.answer("abc", context, {.top_k = 1000, .longest = 4});
+  EXPECT_GT(answers.size(), 20u);
+  for (const AnswerSpan& answer : answers) {
+    const auto [begin, end] = answer.offset;
+    EXPECT_EQ(answer.text, context.substr(size_t(begin), size_t(end - begin)));
+    EXPECT_TRUE(answer.text == " " || (answer.text.front() != ' ' && answer.text.back() != ' ')) << answer.text;
+  }
+}
+
 TEST(TextEncoderTest, ALongContextIsReadInWindows) {
   const TextEncoder encoder = small_encoder("question_answering");  // 20 positions
   const std::string context = "a bad cab faded a dead bee bed a cade fed abba a bead";

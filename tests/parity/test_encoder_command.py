@@ -212,7 +212,7 @@ def test_answer(work, models_by_name):
     assert line.split("\t")[1] == result[0]["text"]
 
 
-def test_a_long_text_is_answered_in_whole_words(work):
+def test_a_long_text_is_answered_in_whole_words(work, models_by_name):
     """Also where a window of the 48 positions would end within a word."""
     for blanks in range(6):
         text = "a " * blanks + "lightish zoom goddess beginningless " * 20
@@ -222,6 +222,11 @@ def test_a_long_text_is_answered_in_whole_words(work):
             begin, end = answer["offset"]
             assert answer["text"] == text[begin:end] == text[begin:end].strip()
             assert (begin == 0 or text[begin - 1] == " ") and text[end : end + 1] in (" ", ""), answer
+        # No window cuts a word ("good ##l ##i ##g ##h ##t"): "light" by itself would be another token.
+        text = "a " * blanks + "goodlight " * 30
+        tokens = models_by_name[1]["answers"][1].encode(text, add_special_tokens=False).offsets
+        pieces, = objects(good("answer", "--model", "answers", "-q", "what", "--top-k", "300", "--longest", "1", "--word-pieces", "--json", text, cwd=work))
+        assert {tuple(answer["offset"]) for answer in pieces} == set(tokens)
 
 
 def test_attend(work):
