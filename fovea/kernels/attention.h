@@ -37,7 +37,7 @@ struct Sequence {
   Heads output_gradient;                               // read backward
   Heads query_gradient, key_gradient, value_gradient;  // written backward
 
-  const TilePlan& plan_of(int64_t h) const { return plans->at(plan, h); }
+  const TilePlanRows& plan_of(int64_t h) const { return plans->at(plan, h); }
 };
 
 // The gradient of a visitor's parameter, contiguous f32, added to; nullptr where none is wanted.
@@ -45,9 +45,6 @@ struct LearnedGradient {
   float* data = nullptr;
   int64_t size = 0;
 };
-
-// f(i) for all i < n, in any order and at the same time.
-using ParallelFor = std::function<void(int64_t n, const std::function<void(int64_t)>& f)>;
 
 struct AttentionTask {
   int64_t H = 0, G = 0, D = 0, E = 0;

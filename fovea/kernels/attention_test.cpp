@@ -77,6 +77,13 @@ struct Case {
   Number type = Number::kFloat;
 };
 
+void in_threads(int64_t n, const std::function<void(int64_t)>& f) {
+  std::vector<std::thread> others;
+  for (int64_t i = 1; i < n; ++i) others.emplace_back(f, i);
+  if (n > 0) f(0);
+  for (auto& other : others) other.join();
+}
+
 struct Attempt {
   Case c;
   Array q, k, v, o, go, dq, dk, dv;
@@ -96,7 +103,7 @@ struct Attempt {
         dk(k),
         dv(v),
         lse(size_t(x.B * x.H * x.T)),
-        plans(*x.mask, 0, x.B, x.H, x.T, x.S),
+        plans(*x.mask, 0, x.B, x.H, x.T, x.S, in_threads),
         tilt(x.tilt, x.D) {
     std::mt19937 generator(11);
     std::normal_distribution<float> normal;
@@ -146,12 +153,7 @@ struct Attempt {
       out.learned = {{{&tilt_gradient, 1}}};
     }
     out.threads = threads;
-    out.parallel = [](int64_t n, const std::function<void(int64_t)>& f) {
-      std::vector<std::thread> others;
-      for (int64_t i = 1; i < n; ++i) others.emplace_back(f, i);
-      if (n > 0) f(0);
-      for (auto& other : others) other.join();
-    };
+    out.parallel = in_threads;
     out.isa = &isa;
     return out;
   }
@@ -259,6 +261,8 @@ std::vector<Case> cases() {
       [](int64_t b, int64_t h, int64_t q, int64_t k) { return (q * 7 + k * 3 + h + b) % 5 != 0 && q % 7 != 3; });
   // Keys that all queries of a tile see, from an odd one to an even one.
   const auto inside = mask_of([](int64_t, int64_t, int64_t, int64_t k) { return k >= 65 && k < 95; });
+  // Far keys that the first five queries alone see.
+  const auto ahead = mask_of([](int64_t, int64_t, int64_t q, int64_t k) { return q < 5 || std::abs(q - k) < 9; });
   std::vector<Case> out{
       {.T = 1, .S = 1},
       {.B = 2, .H = 4, .G = 2, .T = 37, .S = 70, .D = 20, .E = 12},
@@ -274,6 +278,7 @@ std::vector<Case> cases() {
       {.H = 1, .G = 1, .T = 43, .S = 101, .D = 6, .E = 8, .mask = inside},
       {.B = 2, .H = 2, .G = 1, .T = 43, .S = 101, .D = 5, .E = 8, .dropout = 0.2, .mask = causal(40), .tilt = 0.3f},
       {.H = 2, .G = 2, .T = 70, .S = 70, .D = 34, .E = 18, .soft_cap = 2, .mask = inside, .tilt = 0.2f, .column = 3},
+      {.H = 2, .G = 1, .T = 70, .S = 199, .D = 12, .E = 9, .dropout = 0.2, .soft_cap = 2, .mask = ahead, .tilt = 0.2f},
   };
   for (size_t i = 0, n = out.size(); i < n; ++i) out.push_back(out[i]), out.back().type = Number::kBFloat16;
   return out;
@@ -398,18 +403,21 @@ TEST(AttentionKernel, Bfloat16IsReadAndRounded) {
 
 TEST(TilePlan, ListsWhatAMaskLeaves) {
   const auto window = mask_of([](int64_t, int64_t, int64_t q, int64_t k) { return k <= q && k > q - 10; });
-  const TilePlan plan(*window, 0, 0, 100, 100);
-  ASSERT_EQ(plan.query_tiles(), 4);
-  ASSERT_EQ(plan.steps(0).size(), 1u);
-  EXPECT_EQ(plan.steps(0)[0].first, 0);
-  EXPECT_EQ(plan.steps(0)[0].last, 32);
-  ASSERT_EQ(plan.steps(2).size(), 2u);
-  EXPECT_EQ(plan.steps(2)[0].first, 55);
-  EXPECT_EQ(plan.steps(2)[1].tile, 1);
-  EXPECT_EQ(plan.keys_to_visit(2), 9 + 32);
-  const TilePlan all(*full_rule(), 0, 0, 33, 65);
-  EXPECT_FALSE(all.hides_something());
-  EXPECT_EQ(all.keys_to_visit(1), 65);
+  const TilePlans plans(*window, 0, 1, 1, 1000, 1000, in_threads);
+  const TilePlanRows& rows = plans.at(0, 0);
+  ASSERT_EQ(rows.size(), 32u);
+  ASSERT_EQ(rows[0].steps().size(), 1u);
+  EXPECT_EQ(rows[0].steps()[0].first, 0);
+  EXPECT_EQ(rows[0].steps()[0].last, 32);
+  ASSERT_EQ(rows[2].steps().size(), 2u);
+  EXPECT_EQ(rows[2].steps()[0].first, 55);
+  EXPECT_EQ(rows[2].steps()[1].tile, 1);
+  EXPECT_EQ(rows[2].pairs_to_visit(), 9 * 9 + 32 * 32);
+  EXPECT_EQ(rows[31].pairs_to_visit(), (9 + 8) * 8);
+  const TilePlan all(*full_rule(), 0, 0, 32, 33, 65);
+  ASSERT_EQ(all.steps().size(), 2u);
+  EXPECT_EQ(all.steps()[0].bits, TilePlan::kFull);
+  EXPECT_EQ(all.pairs_to_visit(), 65);
 }
 
 TEST(Dispatch, NamesWhatAProcessorLacks) {

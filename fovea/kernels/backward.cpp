@@ -83,17 +83,21 @@ class BackwardWorker {
  private:
   void query_tile(const Sequence& s, int64_t h, int64_t q0, int64_t queries,
                   const std::vector<std::vector<float*>>& own, float* part) {
-    open_query_tile(s, h, q0, queries);
     std::fill_n(query_gradient_, kTileQueries * task_.D, 0.0f);
-    const TilePlan& plan = s.plan_of(h);
-    for (const TilePlan::Step& step : plan.steps(q0 / kTileQueries))
-      if (step.tile >= first_tile_ && step.tile < first_tile_ + cut_.chunk_tiles) tile(queries, plan, step, own);
+    bool is_open = false;  // only for queries that see one of these keys
+    const TilePlan& plan = s.plan_of(h)[size_t(q0 / kTileQueries)];
+    for (const TilePlan::Step& step : plan.steps()) {
+      if (step.tile < first_tile_ || step.tile >= first_tile_ + cut_.chunk_tiles) continue;
+      if (!is_open) open_query_tile(s, h, q0, queries);
+      is_open = true;
+      tile(plan, step, own);
+    }
 
     const Matrix to = part ? Matrix{part + q0 * task_.D, Number::kFloat, task_.D, 1}
                            : s.query_gradient.at(h).at(q0 * s.query_gradient.first.row);
     float scale[kTileQueries];
     std::fill_n(scale, kTileQueries, task_.scale);
-    if (!scores_.query_gradient()) {
+    if (!is_open || !scores_.query_gradient()) {
       isa_.store_transposed(query_gradient_, scale, queries, task_.D, to);
       return;
     }
@@ -118,19 +122,17 @@ class BackwardWorker {
     }
   }
 
-  void tile(int64_t queries, const TilePlan& plan, const TilePlan::Step& step,
-            const std::vector<std::vector<float*>>& own) {
-    const int64_t count = step.last - step.first, lanes = scores_.lanes();
+  void tile(const TilePlan& plan, const TilePlan::Step& step, const std::vector<std::vector<float*>>& own) {
     const int64_t row = (step.tile - first_tile_) * kTileKeys + step.first;  // of this chunk's gradients
 
-    float* weights = scores_.compute(plan, step, keys_);                 // S, then P
-    values_.multiply(step, output_gradient_, lanes, weight_gradients_);  // dP, then dS
-    isa_.softmax_backward(weights, weight_gradients_, step.tile * kTileKeys + step.first, count, queries,
-                          scores_.dropout(), log_sum_exp_, delta_);
-    output_gradient_.sum_over_queries(weights, count, value_gradient_ + row * pitch_v_);  // dV
+    float* weights = scores_.compute(plan, step, keys_);          // S, then P
+    values_.multiply(step, output_gradient_, weight_gradients_);  // dP, then dS
+    isa_.softmax_backward(weights, weight_gradients_, step.tile * kTileKeys + step.first, step.last - step.first,
+                          step.queries, scores_.dropout(), log_sum_exp_, delta_);
+    output_gradient_.sum_over_queries(step, weights, value_gradient_ + row * pitch_v_);  // dV
     scores_.backward(weight_gradients_, step, own);
-    scores_.query().sum_over_queries(weight_gradients_, count, key_gradient_ + row * pitch_k_);            // dK
-    (task_.paired() ? wide_keys_ : keys_).sum_over_keys(step, weight_gradients_, lanes, query_gradient_);  // dQ / scale
+    scores_.query().sum_over_queries(step, weight_gradients_, key_gradient_ + row * pitch_k_);      // dK
+    (task_.paired() ? wide_keys_ : keys_).sum_over_keys(step, weight_gradients_, query_gradient_);  // dQ / scale
   }
 
   const AttentionTask& task_;

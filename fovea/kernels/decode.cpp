@@ -60,8 +60,8 @@ class DecodeWorker {
     const int64_t together = one_plan(s, first_head, group) ? group : 1,
                   most = part.groups > 1 ? kSideBySide : kTileKeys;
     for (int64_t from = 0; from < group; from += together) {
-      const TilePlan& plan = s.plan_of(first_head + from);
-      for (const TilePlan::Step& step : plan.steps(0)) {
+      const TilePlan& plan = s.plan_of(first_head + from)[0];
+      for (const TilePlan::Step& step : plan.steps()) {
         if (step.tile < part.first || step.tile >= part.last) continue;
         const QueryBits* bits = step.bits != TilePlan::kFull ? plan.bits(step) : nullptr;
         for (int64_t k = step.first; k < step.last; k += most)

@@ -42,15 +42,15 @@ class ForwardWorker {
     std::fill_n(state_.sum, kTileQueries, 0.0f);
     std::fill_n(output_, kTileQueries * task_.E, 0.0f);
 
-    const TilePlan& plan = s.plan_of(h);
-    for (const TilePlan::Step& step : plan.steps(unit.tile)) {
+    const TilePlan& plan = s.plan_of(h)[size_t(unit.tile)];
+    for (const TilePlan::Step& step : plan.steps()) {
       if ((step.bits != TilePlan::kFull || !s.visitors.empty() || values_.touches_hidden(step)) &&
           !(keys_.finite(step.tile) && values_.finite(step.tile)))
         return false;
       float* weights = scores_.compute(plan, step, keys_);
-      isa_.softmax(weights, step.tile * kTileKeys + step.first, step.last - step.first, queries, scores_.dropout(),
+      isa_.softmax(weights, step.tile * kTileKeys + step.first, step.last - step.first, step.queries, scores_.dropout(),
                    state_, output_, task_.E);
-      values_.sum_over_keys(step, weights, scores_.lanes(), output_);
+      values_.sum_over_keys(step, weights, output_);
     }
     float factor[kTileQueries];
     for (int64_t q = 0; q < queries; ++q) {
@@ -86,7 +86,7 @@ bool attention_forward(const AttentionTask& task) {
     for (int64_t h = 0; h < task.H; ++h) {
       for (int64_t tile = 0; tile < tile_count(s.T, kTileQueries); ++tile) {
         units.push_back({int32_t(i), int32_t(h), int32_t(tile)});
-        cost.push_back(cost.back() + s.plan_of(h).keys_to_visit(tile) + kTileKeys / 2);
+        cost.push_back(cost.back() + s.plan_of(h)[size_t(tile)].pairs_to_visit() + kTileKeys * kTileQueries / 2);
       }
     }
   }

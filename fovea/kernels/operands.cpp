@@ -127,7 +127,6 @@ QueryTile::QueryTile(const Isa& isa, int64_t width, bool paired, bool with_rows,
 }
 
 void QueryTile::open(const Matrix& from, int64_t queries, float scale) {
-  queries_ = queries;
   factor_ = paired() ? scale : 1.0f;
   const float scale_now = paired() ? 1.0f : scale;
   if (from.plain() && !with_rows_) {
@@ -141,13 +140,14 @@ void QueryTile::open(const Matrix& from, int64_t queries, float scale) {
   if (with_rows_) isa_.pair_rows({rows_, Number::kFloat, pitch_, 1}, queries, pitch_, row_pairs_, pitch_);
 }
 
-void QueryTile::sum_over_queries(const float* tile, int64_t keys, float* sums) const {
-  if (!paired()) return isa_.product(sum_of_queries<float>(tile, kTileQueries, keys, queries_, rows_, pitch_, sums));
-  isa_.store(tile, kTileQueries, keys, queries_, {rounded_, Number::kBFloat16, kTileQueries, 1});
-  if (queries_ % 2 == 1)  // the last one's partner
-    for (int64_t k = 0; k < keys; ++k) rounded_[(k * kTileQueries + queries_) / 2].odd = 0;
+void QueryTile::sum_over_queries(const TilePlan::Step& step, const float* tile, float* sums) const {
+  const int64_t keys = step.last - step.first, queries = step.queries;
+  if (!paired()) return isa_.product(sum_of_queries<float>(tile, kTileQueries, keys, queries, rows_, pitch_, sums));
+  isa_.store(tile, kTileQueries, keys, queries, {rounded_, Number::kBFloat16, kTileQueries, 1});
+  if (queries % 2 == 1)  // the last one's partner
+    for (int64_t k = 0; k < keys; ++k) rounded_[(k * kTileQueries + queries) / 2].odd = 0;
   auto product =
-      sum_of_queries<Pair>(rounded_, kTileQueries / 2, keys, tile_count(queries_, 2), row_pairs_, pitch_, sums);
+      sum_of_queries<Pair>(rounded_, kTileQueries / 2, keys, tile_count(queries, 2), row_pairs_, pitch_, sums);
   product.factor = factor_;
   isa_.product_pairs(product);
 }
@@ -218,25 +218,28 @@ bool PackedRows::touches_hidden(const TilePlan::Step& step) const {
          (step.first % 2 == 1 || (step.last % 2 == 1 && step.last < rows_of(step.tile)));
 }
 
-void PackedRows::multiply(const TilePlan::Step& step, const QueryTile& columns, int64_t lanes, float* tile_out) {
+void PackedRows::multiply(const TilePlan::Step& step, const QueryTile& columns, float* tile_out) {
   const int64_t keys = step.last - step.first;
   if (packing_ == Packing::kNumbers)
-    return isa_.product(dots(tile(step.tile) + step.first * width_, keys, width_, columns.columns(), lanes, tile_out));
+    return isa_.product(
+        dots(tile(step.tile) + step.first * width_, keys, width_, columns.columns(), lanes(step), tile_out));
   const int64_t pitch = tile_count(width_, 2);
-  auto product = dots(pairs(step.tile) + step.first * pitch, keys, pitch, columns.column_pairs(), lanes, tile_out);
+  auto product =
+      dots(pairs(step.tile) + step.first * pitch, keys, pitch, columns.column_pairs(), lanes(step), tile_out);
   product.factor = columns.factor();
   isa_.product_pairs(product);
 }
 
-void PackedRows::sum_over_keys(const TilePlan::Step& step, float* tile_in, int64_t lanes, float* sums) {
+void PackedRows::sum_over_keys(const TilePlan::Step& step, float* tile_in, float* sums) {
   const int64_t keys = step.last - step.first;
   if (packing_ == Packing::kNumbers)
-    return isa_.product(sum_of_keys<float>(tile(step.tile) + step.first * width_, keys, width_, tile_in, lanes, sums));
+    return isa_.product(
+        sum_of_keys<float>(tile(step.tile) + step.first * width_, keys, width_, tile_in, lanes(step), sums));
   const int64_t before = step.first % 2;
-  isa_.pair_rows({tile_in - before * kTileQueries, Number::kFloat, kTileQueries, 1}, before + keys, lanes, rounded_,
-                 kTileQueries);
+  isa_.pair_rows({tile_in - before * kTileQueries, Number::kFloat, kTileQueries, 1}, before + keys, lanes(step),
+                 rounded_, kTileQueries);
   isa_.product_pairs(sum_of_keys<Pair>(pairs(step.tile) + step.first / 2 * width_, tile_count(before + keys, 2), width_,
-                                       rounded_, lanes, sums));
+                                       rounded_, lanes(step), sums));
 }
 
 }  // namespace fovea

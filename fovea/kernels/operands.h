@@ -40,7 +40,7 @@ class QueryTile {
   QueryTile(const Isa& isa, int64_t width, bool paired, bool with_rows, Scratch& scratch);
   void open(const Matrix& from, int64_t queries, float scale);
   // sums[key][·] += Σ_query tile[key][query] rows[query][·], sums `pitch` apart
-  void sum_over_queries(const float* tile, int64_t keys, float* sums) const;
+  void sum_over_queries(const TilePlan::Step& step, const float* tile, float* sums) const;
 
   bool paired() const { return column_pairs_ != nullptr; }
   int64_t pitch() const { return pitch_; }
@@ -50,7 +50,7 @@ class QueryTile {
 
  private:
   const Isa& isa_;
-  int64_t width_, pitch_, queries_ = 0;
+  int64_t width_, pitch_;
   bool with_rows_;
   float factor_ = 1;
   float *columns_, *rows_;
@@ -61,7 +61,7 @@ class QueryTile {
 enum class Packing : uint8_t { kNumbers, kPairsOfColumns, kPairsOfKeys };
 
 // The rows of a key/value head, close together: read in place where they are so already, else packed tile by tile when
-// first asked for. A tile of scores is [key][query]; `lanes` are its queries in whole registers.
+// first asked for. A tile of scores is [key][query].
 class PackedRows {
  public:
   PackedRows(const Isa& isa, Packing packing, int64_t width, int64_t most_rows, Scratch& scratch);
@@ -73,12 +73,13 @@ class PackedRows {
   bool touches_hidden(const TilePlan::Step& step) const;
 
   // tile[key][query] = rows[key] · columns[·][query]
-  void multiply(const TilePlan::Step& step, const QueryTile& columns, int64_t lanes, float* tile);
+  void multiply(const TilePlan::Step& step, const QueryTile& columns, float* tile);
   // sums[·][query] += Σ_key rows[key][·] tile[key][query]; of pairs, the row before the tile is to hold zeros.
-  void sum_over_keys(const TilePlan::Step& step, float* tile, int64_t lanes, float* sums);
+  void sum_over_keys(const TilePlan::Step& step, float* tile, float* sums);
 
  private:
   const Pair* pairs(int64_t index);
+  int64_t lanes(const TilePlan::Step& step) const { return tile_count(step.queries, isa_.lanes) * isa_.lanes; }
   Matrix matrix(int64_t index) const { return rows_.at(index * kTileKeys * rows_.row); }
   int64_t rows_of(int64_t index) const { return std::min(kTileKeys, count_ - index * kTileKeys); }
 

@@ -3,8 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <memory>
-#include <span>
+#include <functional>
 #include <vector>
 
 #include "fovea/kernels/isa.h"
@@ -12,6 +11,10 @@
 
 namespace fovea {
 
+// f(i) for all i < n, in any order and at the same time.
+using ParallelFor = std::function<void(int64_t n, const std::function<void(int64_t)>& f)>;
+
+// What one tile of queries sees.
 class TilePlan {
  public:
   static constexpr int32_t kFull = -1;
@@ -19,41 +22,44 @@ class TilePlan {
     int32_t tile;                 // keys tile · kTileKeys …
     int32_t bits = kFull;         // where the tile's visible pairs are stored
     int32_t first = 0, last = 0;  // keys of the tile outside first … last − 1 are hidden from all of its queries
+    int32_t queries = 0;          // those behind the first so many see nothing of it
   };
 
-  TilePlan(const MaskRule& rule, int64_t b, int64_t h, int64_t queries, int64_t keys);
+  TilePlan() = default;
+  TilePlan(const MaskRule& rule, int64_t b, int64_t h, int64_t q0, int64_t q1, int64_t keys);
 
-  std::span<const Step> steps(int64_t query_tile) const {
-    return {steps_.data() + begin_[size_t(query_tile)], steps_.data() + begin_[size_t(query_tile) + 1]};
-  }
+  const std::vector<Step>& steps() const { return steps_; }
   // One word per key of the tile: bit q is query q of the query tile.
   const QueryBits* bits(const Step& step) const { return bits_.data() + int64_t{step.bits} * kTileKeys; }
-  int64_t query_tiles() const { return int64_t(begin_.size()) - 1; }
-  bool hides_something() const { return !bits_.empty(); }
-  // Pairs of tiles to compute, in keys: what a unit of work is weighed by.
-  int64_t keys_to_visit(int64_t query_tile) const { return keys_to_visit_[size_t(query_tile)]; }
+  // What a unit of work is weighed by.
+  int64_t pairs_to_visit() const { return pairs_to_visit_; }
 
  private:
   void add_steps(const MaskRule& rule, const Tile& tile);
   void add_partial_step(const MaskRule& rule, const Tile& tile);  // of one tile
 
   std::vector<Step> steps_;
-  std::vector<int64_t> begin_, keys_to_visit_;  // per query tile
   std::vector<QueryBits> bits_;
+  int64_t pairs_to_visit_ = 0;
 };
 
-// The plans of a batch: one where the rule does not depend on batch and head.
+// The tiles of queries of one batch and head, in order.
+using TilePlanRows = std::vector<TilePlan>;
+
+// The plans of a batch: one where the rule does not depend on batch and head. Tiles of queries are planned side by
+// side: a user's rule is asked for every pair, of which there may be many.
 class TilePlans {
  public:
   TilePlans() = default;
-  TilePlans(const MaskRule& rule, int64_t first_batch, int64_t batches, int64_t heads, int64_t queries, int64_t keys);
+  TilePlans(const MaskRule& rule, int64_t first_batch, int64_t batches, int64_t heads, int64_t queries, int64_t keys,
+            const ParallelFor& parallel);
   // b counts from 0 within the batch.
-  const TilePlan& at(int64_t b, int64_t h) const {
+  const TilePlanRows& at(int64_t b, int64_t h) const {
     return plans_[size_t((by_batch_ ? b : 0) * heads_ + (by_head_ ? h : 0))];
   }
 
  private:
-  std::vector<TilePlan> plans_;
+  std::vector<TilePlanRows> plans_;
   bool by_batch_ = false, by_head_ = false;
   int64_t heads_ = 1;
 };

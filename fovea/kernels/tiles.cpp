@@ -44,10 +44,8 @@ float ScoreTiles::weight_scale() const {
   return query_.paired() && task_.dropout < 1 ? float(1.0 / (1.0 - task_.dropout)) : 1.0f;
 }
 
-int64_t ScoreTiles::lanes() const { return tile_count(queries_, isa_.lanes) * isa_.lanes; }
-
 void ScoreTiles::open(const Sequence& sequence, int64_t h, int64_t q0, int64_t rows) {
-  sequence_ = &sequence, h_ = h, q0_ = q0, queries_ = rows;
+  sequence_ = &sequence, h_ = h, q0_ = q0;
   const Matrix query = sequence.query.at(h).at(q0 * sequence.query.first.row);
   if (unscaled_) isa_.pack(query, rows, task_.D, 1.0f, unscaled_, task_.D);
   if (query_gradient_) std::memset(query_gradient_, 0, sizeof(float) * size_t(rows * task_.D));
@@ -59,7 +57,7 @@ ScoreTile ScoreTiles::tile(float* values, const TilePlan::Step& step) const {
           .h = h_,
           .q0 = q0_,
           .k0 = step.tile * kTileKeys + step.first,
-          .queries = queries_,
+          .queries = step.queries,
           .keys = step.last - step.first,
           .values = values,
           .stride = kTileQueries,
@@ -69,7 +67,7 @@ ScoreTile ScoreTiles::tile(float* values, const TilePlan::Step& step) const {
 
 float* ScoreTiles::compute(const TilePlan& plan, const TilePlan::Step& step, PackedRows& keys) {
   const int64_t count = step.last - step.first;
-  keys.multiply(step, query_, lanes(), scores_);
+  keys.multiply(step, query_, scores_);
   const size_t bytes = sizeof(float) * size_t(count * kTileQueries);
   if (task_.soft_cap > 0) {
     isa_.soft_cap(scores_, count, task_.soft_cap);

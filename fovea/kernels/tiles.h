@@ -28,7 +28,6 @@ class ScoreTiles {
   float weight_scale() const;
   // Of visitors that read the query: [rows][D]; or nullptr.
   const float* query_gradient() const { return query_gradient_; }
-  int64_t lanes() const;  // queries in whole registers
 
  private:
   ScoreTile tile(float* values, const TilePlan::Step& step) const;
@@ -36,7 +35,7 @@ class ScoreTiles {
   const AttentionTask& task_;
   const Isa& isa_;
   const Sequence* sequence_ = nullptr;
-  int64_t h_ = 0, q0_ = 0, queries_ = 0;
+  int64_t h_ = 0, q0_ = 0;
   QueryTile query_;
   float *scores_, *capped_ = nullptr, *unscaled_ = nullptr, *query_gradient_ = nullptr;
   std::vector<float*> before_;  // per visitor that needs it

@@ -14,16 +14,15 @@ namespace {
 class DocumentRule final : public InlinedRule<DocumentRule> {
  public:
   // `shift`: where the ids of the queries start.
-  DocumentRule(ArrayView query_ids, ArrayView key_ids, int64_t shift) : queries_(query_ids), keys_(key_ids), shift_(shift) {}
+  DocumentRule(ArrayView query_ids, ArrayView key_ids, int64_t shift)
+      : queries_(query_ids), keys_(key_ids), shift_(shift), ordered_(ordered(query_ids) && ordered(key_ids)) {}
 
   bool allowed(int64_t b, int64_t, int64_t q, int64_t k) const override { return query(b, q) == key(b, k); }
   // From the ranges of ids on both sides: exact for documents that follow each other, else at worst "look closer".
   Cover cover(const Tile& t) const override {
-    int64_t q_low = query(t.b, t.q0), q_high = q_low, k_low = key(t.b, t.k0), k_high = k_low;
-    for (int64_t q = t.q0; q < t.q1; ++q) q_low = std::min(q_low, query(t.b, q)), q_high = std::max(q_high, query(t.b, q));
-    for (int64_t k = t.k0; k < t.k1; ++k) k_low = std::min(k_low, key(t.b, k)), k_high = std::max(k_high, key(t.b, k));
-    if (q_high < k_low || k_high < q_low) return Cover::kSkip;
-    return q_low == q_high && k_low == k_high ? Cover::kFull : Cover::kPartial;
+    const Range q = range(queries_, t.b, t.q0 + shift_, t.q1 + shift_), k = range(keys_, t.b, t.k0, t.k1);
+    if (q.high < k.low || k.high < q.low) return Cover::kSkip;
+    return q.low == q.high && k.low == k.high ? Cover::kFull : Cover::kPartial;
   }
   bool depends_on_batch() const override { return queries_.rank == 2 || keys_.rank == 2; }
 
@@ -32,8 +31,25 @@ class DocumentRule final : public InlinedRule<DocumentRule> {
   int64_t key(int64_t b, int64_t k) const { return id(keys_, b, k); }
   static int64_t id(const ArrayView& ids, int64_t b, int64_t i) { return ids.rank == 2 ? ids.at<int64_t>(b, i) : ids.at<int64_t>(i); }
 
+  struct Range {
+    int64_t low, high;
+  };
+  Range range(const ArrayView& ids, int64_t b, int64_t begin, int64_t end) const {
+    Range out{id(ids, b, begin), id(ids, b, end - 1)};
+    for (int64_t i = begin; !ordered_ && i < end; ++i)
+      out = {std::min(out.low, id(ids, b, i)), std::max(out.high, id(ids, b, i))};
+    return out;
+  }
+  static bool ordered(const ArrayView& ids) {
+    for (int64_t b = 0; b < (ids.rank == 2 ? ids.size[0] : 1); ++b)
+      for (int64_t i = 1; i < ids.size[ids.rank - 1]; ++i)
+        if (id(ids, b, i - 1) > id(ids, b, i)) return false;
+    return true;
+  }
+
   ArrayView queries_, keys_;
   int64_t shift_;
+  bool ordered_;  // ids never fall: the ends of a range are its least and greatest
 };
 
 void check_ids(const char* what, const ArrayView& ids, int64_t batch, int64_t length) {

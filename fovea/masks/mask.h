@@ -58,7 +58,8 @@ class Mask {
 
 namespace masks {
 
-// Any (b, h, q, k) -> bool, inlined into its tile loop. What the callable captures must outlive the mask's use.
+// Any (b, h, q, k) -> bool, inlined into its tile loop. What the callable captures must outlive the mask's use; several
+// threads ask at the same time.
 template <class F>
 Mask rule(F f) {
   return Mask({.name = "rule", .rule = std::make_shared<LambdaRule<F>>(std::move(f))});

@@ -3,6 +3,7 @@
 
 #include <ATen/ops/arange.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <vector>
 
@@ -35,6 +36,18 @@ class WindowGlobalRule final : public InlinedRule<WindowGlobalRule> {
     const bool outside = farthest < -reach_ || nearest > reach_;
     const bool touched = (rows > 0 && global_rows_) || count_global(t.b, t.k0, t.k1) > 0;
     return outside && !touched ? Cover::kSkip : Cover::kPartial;
+  }
+  // Row by row: the window is a run of keys, global ones are few.
+  void fill(const Tile& t, uint8_t* visible, int64_t stride) const override {
+    const bool any_global = count_global(t.b, t.k0, t.k1) > 0;
+    for (int64_t q = t.q0 + shift_; q < t.q1 + shift_; ++q, visible += stride) {
+      const auto at = [&](int64_t key) { return visible + std::clamp(key, t.k0, t.k1) - t.k0; };
+      const bool row = global(t.b, q);
+      std::fill(at(t.k0), at(t.k1), uint8_t{row && global_rows_});
+      if (row) continue;
+      std::fill(at(q - reach_), at(q + reach_ + 1), uint8_t{1});
+      for (int64_t k = t.k0; any_global && k < t.k1; ++k) *at(k) |= uint8_t{global(t.b, k)};
+    }
   }
   bool depends_on_batch() const override { return global_.rank == 2; }
 

@@ -26,6 +26,13 @@ Heads heads_of(const Tensor& x, int64_t b, int64_t first_row) {
   return {all.at(b * x.stride(0) + first_row * x.stride(2)), x.stride(1)};
 }
 
+void parallel_for(int64_t n, const std::function<void(int64_t)>& f) {
+  if (n == 1) return f(0);
+  at::parallel_for(0, n, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) f(i);
+  });
+}
+
 // A call with everything that forward and backward share: bound masks and scores, and the plan of tiles.
 struct Problem : torch::CustomClassHolder {
   struct Part {
@@ -48,7 +55,7 @@ struct Problem : torch::CustomClassHolder {
       Part part{bind_mask(call.mask, shape), {}, {}};
       for (const auto& term : call.score.terms()) part.scores.push_back(bind_score(*term, call.scale, shape));
       const int64_t first = is_packed ? i : call.first_batch, batches = is_packed ? 1 : call.query.size(0);
-      part.plans = TilePlans(*part.mask.object, first, batches, shape.H, shape.T, shape.S);
+      part.plans = TilePlans(*part.mask.object, first, batches, shape.H, shape.T, shape.S, parallel_for);
       parts.push_back(std::move(part));
     }
     log_sum_exp = at::empty({call.query.size(0) * call.shape.H * call.query.size(2)}, at::kFloat);
@@ -89,18 +96,12 @@ struct Problem : torch::CustomClassHolder {
       for (const auto& score : part.scores) s.visitors.push_back(score.object.get());
       lse += call.shape.H * s.T;
       for (int64_t h = 0; h < call.shape.H; ++h)
-        for (int64_t tile = 0; tile < s.plan_of(h).query_tiles(); ++tile)
-          work += s.plan_of(h).keys_to_visit(tile) * std::min(kTileQueries, s.T) * (call.shape.D + call.shape.E);
+        for (const TilePlan& plan : s.plan_of(h)) work += plan.pairs_to_visit() * (call.shape.D + call.shape.E);
       task.sequences.push_back(std::move(s));
     }
     const int64_t threads = at::in_parallel_region() ? 1 : at::get_num_threads();
     task.threads = int(std::clamp<int64_t>(work / kWorthAThread, 1, threads));
-    task.parallel = [](int64_t n, const std::function<void(int64_t)>& f) {
-      if (n == 1) return f(0);
-      at::parallel_for(0, n, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) f(i);
-      });
-    };
+    task.parallel = parallel_for;
     task.isa = &isa();
     return task;
   }
