@@ -63,7 +63,7 @@ fs::path folder_of(const fs::path& path) { return path.has_parent_path() ? path.
   if (fs::is_directory(folder, ignored)) {
     std::vector<std::string> siblings;
     for (const auto& entry : fs::directory_iterator(folder, ignored))
-      if (entry.exists(ignored)) siblings.push_back(entry.path().filename().native());
+      if (entry.exists(ignored) && !entry.is_directory(ignored)) siblings.push_back(entry.path().filename().native());
     const std::string near = nearest(path.filename().native(), siblings);
     if (!near.empty()) help = detail::concat("; did you mean \"", (path.parent_path() / near).native(), "\"?");
   } else {
@@ -252,7 +252,9 @@ FileCommit::FileCommit(const fs::path& path) : path_(path) {
   descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (descriptor_ < 0) {
     const int code = errno;
-    if (code != ENOENT && code != ENOTDIR) fail(path, "write into its folder", code);
+    // A folder such as /proc refuses new files as if it were not there.
+    if ((code != ENOENT && code != ENOTDIR) || fs::is_directory(folder_of(path_), ignored))
+      fail(path, "write into its folder", code);
     throw Error(ErrorKind::kSystem,
                 detail::concat(path.native(), ": cannot write: the folder ", folder_of(path_), " does not exist"));
   }

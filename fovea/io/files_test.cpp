@@ -53,6 +53,8 @@ TEST_F(FilesTest, MissingFilesAreExplained) {
   };
   EXPECT_EQ(missing(at("tokeniser.json")), at("tokeniser.json").native() + ": no such tokenizer; did you mean \"" +
                                                at("tokenizer.json").native() + "\"?");
+  fs::create_directory(at("tokenizer.jso"));
+  EXPECT_EQ(missing(at("tokenizer.jsx")).find("jso\""), std::string::npos);  // a folder is no file to suggest
   EXPECT_HAS(missing(at("a/b/c")), "(the folder \"" + at("a").native() + "\" does not exist)");
   EXPECT_HAS(missing("no_such_thing_at_all"), "(looked in " + fs::current_path().native() + ")");
   EXPECT_HAS(missing(at("tokenizer.json") / "x"), "no such tokenizer");
@@ -123,6 +125,7 @@ TEST_F(FilesTest, AnUnwritableFolderIsASystemError) {
 TEST_F(FilesTest, AMissingFolderIsNamed) {
   EXPECT_HAS(error_of(ErrorKind::kSystem, [&] { write_file(at("no/x"), "x"); }),
              "the folder \"" + at("no").native() + "\" does not exist");
+  EXPECT_HAS(error_of(ErrorKind::kSystem, [&] { write_file("/proc/x", "x"); }), "/proc/x: cannot write into its folder");
   EXPECT_HAS(error_of(ErrorKind::kInput, [&] { write_file(folder.path(), "x"); }), "is a folder");
 }
 

@@ -13,6 +13,8 @@
 namespace fovea {
 namespace {
 
+constexpr std::string_view kBlanks = " \t\r\n";
+
 // Part of a context that fits beside the question.
 struct AnswerWindow {
   Encoding row;                 // question and part
@@ -112,12 +114,12 @@ void add_answers(const AnswerWindow& window, const Tensor& scores, int64_t longe
                      score[first][0] + score[last][1]});
 }
 
-// Without the blanks around it, which some tokenizers take into the token beside them.
+// Without the blanks around it, which some tokenizers take into the token beside them; empty if there is nothing else.
 AnswerSpan with_text(AnswerSpan span, std::string_view context) {
   auto [from, to] = byte_offsets(context, span.offset);
-  const auto blank = [&](size_t at) { return std::string_view(" \t\r\n").find(context[at]) != std::string_view::npos; };
-  while (to - from > 1 && blank(from)) ++from, ++span.offset.first;
-  while (to - from > 1 && blank(to - 1)) --to, --span.offset.second;
+  const auto blank = [&](size_t at) { return kBlanks.find(context[at]) != kBlanks.npos; };
+  while (from < to && blank(from)) ++from, ++span.offset.first;
+  while (from < to && blank(to - 1)) --to, --span.offset.second;
   span.text = std::string(context.substr(from, to - from));
   return span;
 }
@@ -134,7 +136,8 @@ std::vector<AnswerSpan> TextEncoder::answer(std::string_view question, std::stri
   FOVEA_CHECK_CONFIG(options.overlap >= 0, "overlap is ", options.overlap, ", wanted at least 0");
   const at::NoGradGuard no_gradient;
   const AnswerWindow whole = make_window(tokenizer, question, context, 0);
-  FOVEA_CHECK_INPUT(!whole.places.empty(), "the context has no tokens to answer with");
+  FOVEA_CHECK_INPUT(!whole.places.empty() && context.find_first_not_of(kBlanks) != context.npos,
+                    "the context has no tokens to answer with");
   const ContextTokens tokens(whole);
   std::vector<AnswerSpan> found;
   for (const AnswerWindow& window : make_windows(*this, question, context, whole, tokens, options.overlap))
@@ -148,8 +151,9 @@ std::vector<AnswerSpan> TextEncoder::answer(std::string_view question, std::stri
     if (int64_t(out.size()) == options.top_k) break;
     if (options.whole_words) next.offset = tokens.whole_words(next.offset);
     if (!seen.insert(next.offset).second) continue;
+    const auto with_blanks = next.offset;
     next = with_text(std::move(next), context);
-    if (std::any_of(out.begin(), out.end(), [&](const AnswerSpan& a) { return a.offset == next.offset; })) continue;
+    if (next.text.empty() || (next.offset != with_blanks && !seen.insert(next.offset).second)) continue;
     next.score = std::exp(next.score);
     out.push_back(std::move(next));
   }
