@@ -17,6 +17,7 @@
 #include "benchmarks/attention_cases.h"
 #include "benchmarks/long_layers.h"
 #include "fovea/base/memory.h"
+#include "fovea/channel/channel_attention.h"
 #include "fovea/generate/generate.h"
 #include "fovea/models/gpt2.h"
 #include "fovea/models/pretrained.h"
@@ -112,6 +113,23 @@ Work long_layer(const std::string& name, const Path& folder) {
   };
 }
 
+// A channel attention with the peer's weights, in training, forward and backward.
+Work channel(const std::string& name, const Path& folder) {
+  const Tensor x = input(folder, "x").clone().requires_grad_();
+  const auto layer =
+      make_channel_attention(name, {.channels = x.size(1), .least_hidden = name == "coordinate" ? 8 : 1});
+  const at::NoGradGuard guard;
+  for (auto& parameter : layer->named_parameters()) parameter.value().copy_(input(folder, parameter.key().c_str()));
+  return [=] {
+    const at::AutoGradMode on(true);
+    layer->zero_grad();
+    x.mutable_grad() = Tensor();
+    const Tensor y = layer->forward(x);
+    y.mul(x.detach()).sum().backward();
+    return y.detach().abs().sum().item<double>() + x.grad().abs().sum().item<double>();
+  };
+}
+
 // A call of attention_cases.h, forward, on the peer's numbers.
 Work call(const std::string& name, const Path& folder) {
   for (const bench::AttentionCase& c : bench::attention_cases()) {
@@ -145,6 +163,7 @@ Work make(const std::string& name, const Path& folder) {
   if (name == "t5-small-beams")
     return from_folder(at::kFloat, {.max_new_tokens = 48, .beams = 4, .pad_id = 0, .start_id = 0});
   if (name == "bert-base-padded") return forward(folder);
+  if (name.starts_with("channel-")) return channel(name.substr(8), folder);
   if (name.find("-layer") != std::string::npos) return long_layer(name, folder);
   if (name == "minilm-encode") return encoding(folder);
   return call(name, folder);

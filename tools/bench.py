@@ -34,6 +34,7 @@ CASES = {  # what it is, the peer, rounds
     "longformer-layer-dense": ("the same, the peer with a dense mask", PYTORCH, 4),
     "bigbird-layer": ("an attention layer of BigBird in training, forward and backward, 4,096 tokens, blocks of 64", TRANSFORMERS, 4),
     "bigbird-layer-dense": ("the same, the peer with a dense mask", PYTORCH, 4),
+    **{f"channel-{kind}": (f"{kind} over 32 maps of 64 x 28 x 28, forward and backward", PYTORCH, 60) for kind in ("squeeze_excitation", "eca", "cbam", "coordinate")},
     "minilm-start": ("from the start of a process to the vector of one sentence: a folder of 90 MB (needs tools/data/minilm)", TRANSFORMERS, 5),
     "minilm-encode": ("sentence vectors of 1,000 texts of 4 to 60 words (needs tools/data/minilm and tools/data/kjv)", TRANSFORMERS, 3),
 } | {
@@ -104,7 +105,7 @@ def measure(case, rounds, threads):
         ours.close(), peer.close()
     return {
         "case": case,
-        "mode": "fwd" if "-flex" in case else case.split("-")[1],
+        "mode": "fwd" if "-flex" in case else "fwd+bwd" if case.startswith("channel") else case.split("-")[1],
         "dtype": "bf16" if case.endswith("bf16") else "f32",
         "threads": threads,
         "peer": name,

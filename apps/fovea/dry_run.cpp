@@ -13,6 +13,7 @@
 #include "apps/fovea/output.h"
 #include "apps/fovea/terminal.h"
 #include "fovea/base/utf8.h"
+#include "fovea/train/parts.h"
 #include "fovea/train/train_step.h"
 
 namespace fovea {
@@ -76,11 +77,9 @@ void print(const Json& facts, const TrainOptions& options) {
   const auto number = [&](const char* key) { return grouped_number(facts[key].get<int64_t>()); };
   const double seconds = facts["step_seconds"].get<double>();
   output().line("parameters  " + number("parameters") + ", of which " + number("trainable") + " learn");
-  const std::string& kind = options.data.kind;
-  output().line(std::string(kind == "images"   ? "images      "
-                            : kind == "labels" ? "texts       "
-                                               : "tokens      ") +
-                number("training_tokens") + " to learn from, " + number("validation_tokens") + " to validate on");
+  const std::string unit = unit_of(options.data.kind);
+  output().line(unit + std::string(12 - unit.size(), ' ') + number("training_tokens") + " to learn from, " +
+                number("validation_tokens") + " to validate on");
   output().line("memory      weights " + bytes_text(facts["bytes"]["weights"]) + " + gradients " +
                 bytes_text(facts["bytes"]["gradients"]) + " + optimiser " + bytes_text(facts["bytes"]["optimizer"]) +
                 "; the whole process with one step " + bytes_text(facts["peak_bytes"]));

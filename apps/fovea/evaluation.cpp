@@ -68,6 +68,28 @@ std::string class_tables(const Facts& facts) {
   return "\n" + aligned_table(classes) + "\n" + aligned_table(confusion);
 }
 
+// The tokens that `count` samples go on from, spread over the text, at most `most` each.
+std::vector<std::vector<int64_t>> beginnings(const Tokenizer& tokenizer, const std::string& kind,
+                                             const std::string& text, size_t most, int64_t count) {
+  std::vector<std::vector<int64_t>> out;
+  if (kind == "lines") {
+    std::vector<std::string_view> lines = split_lines(text);
+    std::erase_if(lines, [](std::string_view line) { return line.empty(); });
+    for (size_t i = 0; i < size_t(count); ++i) {
+      out.push_back(tokenizer.ids(lines[lines.size() * i / size_t(count)], {.truncate = false, .pad = false}));
+      out.back().resize(std::min(most, (out.back().size() + 1) / 2));
+    }
+    return out;
+  }
+  const auto tokens = tokenizer.ids(text, {.add_special_tokens = false, .truncate = false, .pad = false});
+  const size_t given = std::min(most, tokens.size());
+  for (size_t i = 0; i < size_t(count); ++i) {
+    const auto begin = tokens.begin() + int64_t((tokens.size() - given) * i / size_t(count));
+    out.emplace_back(begin, begin + int64_t(given));
+  }
+  return out;
+}
+
 }  // namespace
 
 Facts class_facts(const Predictions& of, const std::vector<std::string>& labels, const BootstrapOptions& draws) {
@@ -147,23 +169,18 @@ std::optional<Translations> translate_pairs(const ModelFolder& folder, const Gen
 }
 
 std::optional<std::vector<std::string>> write_samples(const ModelFolder& folder, const GenerativeModelImpl& model,
-                                                      const std::vector<std::string>& files,
+                                                      const std::string& kind, const std::vector<std::string>& files,
                                                       const GenerateOptions& options, int64_t count,
                                                       int64_t batch_size) {
-  constexpr size_t kGiven = 16;
-  const std::vector<int64_t> tokens =
-      folder.tokenizer.ids(read_texts(files), {.add_special_tokens = false, .truncate = false, .pad = false});
-  const size_t given = std::min({kGiven, tokens.size(), size_t(model.max_positions() / 2)});
+  const std::vector<std::vector<int64_t>> given = beginnings(
+      folder.tokenizer, kind, read_texts(files), std::min<size_t>(16, size_t(model.max_positions() / 2)), count);
   std::vector<std::string> out;
   GenerateOptions each = options;
   while (int64_t(out.size()) < count) {
     if (StopSignals::wanted()) return std::nullopt;
-    std::vector<std::vector<int64_t>> batch;
     const int64_t rows = std::min(batch_size, count - int64_t(out.size()));
-    for (int64_t row = 0; row < rows; ++row) {
-      const size_t begin = (tokens.size() - given) * (out.size() + size_t(row)) / size_t(count);
-      batch.emplace_back(tokens.begin() + int64_t(begin), tokens.begin() + int64_t(begin + given));
-    }
+    const std::vector<std::vector<int64_t>> batch(given.begin() + int64_t(out.size()),
+                                                  given.begin() + int64_t(out.size()) + rows);
     const auto on_text = [](int64_t, std::string_view) { return !StopSignals::wanted(); };
     for (Generated& row : generate_rolling(model, batch, each, folder.tokenizer, on_text).rows)
       out.push_back(std::move(row.text));

@@ -31,9 +31,10 @@ struct Translations {
 std::optional<Translations> translate_pairs(const ModelFolder& folder, const GenerativeModelImpl& model,
                                             const std::vector<std::string>& files, const GenerateOptions& options,
                                             int64_t batch_size);
-// `count` texts that go on from places of the files, each place's first 16 tokens given; without these.
+// `count` texts that go on from places of the files (kind lines: from the first halves of lines), each place's first 16
+// tokens given; without these.
 std::optional<std::vector<std::string>> write_samples(const ModelFolder& folder, const GenerativeModelImpl& model,
-                                                      const std::vector<std::string>& files,
+                                                      const std::string& kind, const std::vector<std::string>& files,
                                                       const GenerateOptions& options, int64_t count,
                                                       int64_t batch_size);
 

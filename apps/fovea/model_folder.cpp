@@ -8,6 +8,7 @@
 
 #include "fovea/base/check.h"
 #include "fovea/base/utf8.h"
+#include "fovea/data/text_lines.h"
 #include "fovea/generate/folder_options.h"
 #include "fovea/io/json.h"
 #include "fovea/models/pretrained.h"
@@ -58,10 +59,32 @@ ImageEncoder open_image_encoder(const fs::path& path) {
   return as_input(path, [&] { return ImageEncoder::load(path); });
 }
 
+void check_text_is_there(std::string_view text, const std::string& source) {
+  FOVEA_CHECK_INPUT(!trimmed(text).empty(), source, ": the text is empty; wanted at least one token");
+}
+
+TextPair text_pair(const TextLine& line) {
+  const size_t tab = line.text.find('\t');
+  FOVEA_CHECK_INPUT(tab != std::string::npos, line.source, ": no tab between the two texts of a pair");
+  TextPair out{line.text.substr(0, tab), line.text.substr(tab + 1), line.source};
+  FOVEA_CHECK_INPUT(!trimmed(out.source).empty() && !trimmed(out.target).empty(), line.source,
+                    ": one text of the pair is empty");
+  FOVEA_CHECK_INPUT(out.target.find('\t') == std::string::npos, line.source,
+                    ": more than two columns; wanted TEXT<TAB>TEXT");
+  return out;
+}
+
+void check_reads_pairs(const EncoderModelImpl& model, const Tokenizer& tokenizer, const std::string& folder) {
+  const auto kinds = tokenizer.encode_pair("a", "a", {.pad = false}).type_ids;
+  FOVEA_CHECK_INPUT(kinds.empty() || *std::max_element(kinds.begin(), kinds.end()) < model.segments(), folder,
+                    ": --pairs gives a pair of texts; the model reads single ones");
+}
+
 void check_text(const TextEncoder& encoder, std::string_view text, const std::string& source) {
+  check_text_is_there(text, source);
   const int64_t positions = encoder.model->max_positions();
-  const size_t around = 16;                                                // more special tokens than any template has
-  if (!text.empty() && int64_t(text.size() + around) < positions) return;  // tokens take a byte or more
+  const size_t around = 16;                               // more special tokens than any template has
+  if (int64_t(text.size() + around) < positions) return;  // tokens take a byte or more
   const size_t tokens = encoder.tokenizer.ids(text, {.pad = false}).size();
   FOVEA_CHECK_INPUT(tokens > 0, source, ": the text is empty; wanted at least one token");
   FOVEA_CHECK_INPUT(int64_t(tokens) <= positions, source, ": the text has ", tokens, " tokens, the model has ",
@@ -71,6 +94,7 @@ void check_text(const TextEncoder& encoder, std::string_view text, const std::st
 std::vector<int64_t> prompt_ids(const ModelFolder& folder, std::string_view text, const std::string& source) {
   check_utf8(text, source);
   const auto writer = std::dynamic_pointer_cast<GenerativeModelImpl>(folder.model);
+  if (!writer || writer->has_encoder()) check_text_is_there(text, source);
   std::vector<int64_t> ids = writer && writer->has_encoder()
                                  ? source_ids(folder.tokenizer, folder.options, text)
                                  : folder.tokenizer.ids(text, {.truncate = writer == nullptr, .pad = false});

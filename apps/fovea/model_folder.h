@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "apps/fovea/command_line.h"
+#include "apps/fovea/text_input.h"
+#include "fovea/data/pairs.h"
 #include "fovea/generate/options.h"
 #include "fovea/models/image_encoder.h"
 #include "fovea/models/model.h"
@@ -36,8 +38,15 @@ GenerativeModel writing_model(const ModelFolder& folder);
 TextEncoder open_text_encoder(const std::filesystem::path& path);
 // The same for a model that sees.
 ImageEncoder open_image_encoder(const std::filesystem::path& path);
-// Error(kInput) that names the text's source where it has no tokens, or more than the model has positions.
+// Error(kInput) that names the text's source where it is blank.
+void check_text_is_there(std::string_view text, const std::string& source);
+// And where it has no tokens, or more than the model has positions.
 void check_text(const TextEncoder& encoder, std::string_view text, const std::string& source);
+
+// "first<TAB>second". Error(kInput) for anything else.
+TextPair text_pair(const TextLine& line);
+// Error(kInput) for a model that tells no first text from a second.
+void check_reads_pairs(const EncoderModelImpl& model, const Tokenizer& tokenizer, const std::string& folder);
 
 // The tokens that a model reads for this text: with what the tokenizer puts around it, and for an encoder-decoder
 // closed by the end token. `source` names the text in errors: UTF-8, at least one token, at most the model's positions.

@@ -36,7 +36,8 @@ std::string speed(const GenerateResult& result) {
 void Writing::declare_common(CommandLine& line) {
   line.option("-m,--model", "DIR", folder_path, "model folder", Need::kRequired);
   line.flag("--json", json, "one JSON object a text (docs/json.md)");
-  line.option("--batch-size", "N", batch_size, "texts of a file that run together [16]");
+  line.option("--batch-size", "N", batch_size,
+              "texts that run together [16 of a file; of standard input 1: each is answered when it comes]");
   line.fields([this](FieldVisitor& visitor) { options.visit(visitor); });
   typed = [&line, this](const GenerateOptions& under) { return layered(under, options, line); };
   threads.declare(line);
@@ -45,7 +46,7 @@ void Writing::declare_common(CommandLine& line) {
 
 int Writing::run() {
   FOVEA_CHECK_CONFIG(prompts.empty() || prompts_file.empty(), "texts and a file of texts exclude each other");
-  FOVEA_CHECK_CONFIG(batch_size >= 1, "--batch-size is ", batch_size, ", wanted 1 or more");
+  FOVEA_CHECK_CONFIG(batch_size >= 0, "--batch-size is ", batch_size, ", wanted 1 or more");
   threads.apply();
   GenerateOptions alone = options;  // what is wrong whatever the folder says is told before it is opened
   alone.beams = std::max(alone.beams, alone.results);
@@ -63,26 +64,58 @@ int Writing::run() {
     for (const std::string& text : prompts)
       if (!StopSignals::wanted()) write_batch(folder, *model, {{text, "the command line", {}}});
   } else if (!prompts_file.empty()) {
-    write_file_prompts(folder, *model);
+    std::istringstream lines(read_text(prompts_file, "file of prompts"));
+    write_lines(folder, *model, lines, prompts_file + ":", batch_size > 0 ? batch_size : 16);
   } else {
-    int64_t number = 0;
-    for (std::string text; !StopSignals::wanted() && next_line(std::cin, text, number);) {
-      if (!text.empty()) write_batch(folder, *model, {{text, detail::concat("standard input, line ", number), {}}});
-    }
+    write_lines(folder, *model, std::cin, "standard input, line ", std::max<int64_t>(1, batch_size));
   }
   return StopSignals::wanted() ? kExitInterrupted : 0;
 }
 
-void Writing::write_file_prompts(const ModelFolder& folder, const GenerativeModelImpl& model) {
-  const std::string text = read_text(prompts_file, "file of prompts");
-  std::istringstream lines(text);
-  std::vector<Prompt> batch;
+void Writing::write_lines(const ModelFolder& folder, const GenerativeModelImpl& model, std::istream& lines,
+                          const std::string& source, int64_t together) {
+  // Prompts of similar length run together, chosen among some batches; drawn texts depend on their place, so they stay.
+  const bool sorted = together > 1 && (options.temperature == 0 || options.beams > 1);
+  const size_t pool = size_t(together) * (sorted ? 16 : 1);
+  std::vector<Prompt> waiting;
+  const auto flush = [&] {
+    if (waiting.empty() || StopSignals::wanted()) return;
+    sorted ? write_pool(folder, model, std::exchange(waiting, {}), size_t(together))
+           : write_batch(folder, model, std::exchange(waiting, {}));
+  };
   int64_t number = 0;
-  for (std::string line; next_line(lines, line, number) && !StopSignals::wanted();) {
-    if (!line.empty()) batch.push_back({line, detail::concat(prompts_file, ":", number), {}});
-    if (int64_t(batch.size()) == batch_size) write_batch(folder, model, std::exchange(batch, {}));
+  for (std::string line; !StopSignals::wanted() && next_line(lines, line, number);) {
+    if (!line.empty()) waiting.push_back({line, detail::concat(source, number), {}});
+    if (waiting.size() == pool) flush();
   }
-  if (!batch.empty() && !StopSignals::wanted()) write_batch(folder, model, std::move(batch));
+  flush();
+}
+
+// Runs the shortest together, and so on; shows the answers in the prompts' order.
+void Writing::write_pool(const ModelFolder& folder, const GenerativeModelImpl& model, std::vector<Prompt> pool,
+                         size_t together) {
+  std::vector<size_t> order;
+  for (Prompt& prompt : pool) {
+    prompt.ids = prompt_ids(folder, prompt.text, prompt.source);
+    order.push_back(order.size());
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return pool[a].ids.size() < pool[b].ids.size(); });
+  std::optional<StopSignals> catch_signals;
+  if (options.beams == 1) catch_signals.emplace();
+  std::vector<GenerateResult> results;
+  for (size_t begin = 0; begin < order.size() && !StopSignals::wanted(); begin += together) {
+    std::vector<std::vector<int64_t>> ids;
+    for (size_t i = begin; i < std::min(begin + together, order.size()); ++i) ids.push_back(pool[order[i]].ids);
+    results.push_back(run_model(folder, model, ids, [](int64_t, std::string_view) { return !StopSignals::wanted(); }));
+    if (!quiet && !json && is_terminal(STDERR_FILENO)) tell(speed(results.back()));
+  }
+  std::vector<size_t> place(order.size());
+  for (size_t i = 0; i < order.size(); ++i) place[order[i]] = i;
+  for (size_t i = 0; i < pool.size() && place[i] / together < results.size(); ++i)
+    show_result(folder, model, pool[i], results[place[i] / together], place[i] % together, options.seed + int64_t(i));
+  output().flush();
+  options.seed = (options.seed + int64_t(pool.size())) & INT64_MAX;
 }
 
 // Generates for some prompts together; a single one appears as it is written.
@@ -107,16 +140,8 @@ void Writing::write_batch(const ModelFolder& folder, const GenerativeModelImpl& 
   });
   begin();  // even of a text without an answer
   if (stream) output().line("");
-  const size_t each = result.rows.size() / batch.size();  // beams of a prompt
-  for (size_t row = 0; row < result.rows.size(); ++row) {
-    const Prompt& prompt = batch[row / each];
-    if (json) {
-      output().json(as_json(prompt, result, row, folder.seconds));
-    } else if (!stream) {
-      show_prompt(model, prompt);
-      output().line(result.rows[row].text);
-    }
-  }
+  for (size_t i = 0; i < batch.size() && !stream; ++i)
+    show_result(folder, model, batch[i], result, i, result.seed + int64_t(i));
   output().flush();
   options.seed = (options.seed + int64_t(batch.size())) & INT64_MAX;
   if (!quiet && !json && is_terminal(STDERR_FILENO)) tell(speed(result));
@@ -130,12 +155,27 @@ GenerateResult Writing::run_model(const ModelFolder& folder, const GenerativeMod
                          [&](const TokenEvent& event) { return on_text(event.row, event.text); });
 }
 
+// What was written for prompt `at` of a batch.
+void Writing::show_result(const ModelFolder& folder, const GenerativeModelImpl& model, const Prompt& prompt,
+                          const GenerateResult& result, size_t at, int64_t seed) const {
+  const size_t each = options.beams > 1 ? size_t(options.results) : 1;
+  for (size_t row = at * each; row < (at + 1) * each; ++row) {
+    if (json) {
+      output().json(as_json(prompt, result, row, seed, folder.seconds));
+    } else {
+      show_prompt(model, prompt);
+      output().line(result.rows[row].text);
+    }
+  }
+}
+
 void Writing::show_prompt(const GenerativeModelImpl& model, const Prompt& prompt) const {
   if (!no_prompt && !model.has_encoder()) output().write(prompt.text);
   output().flush();
 }
 
-nlohmann::json Writing::as_json(const Prompt& prompt, const GenerateResult& result, size_t row, double load) const {
+nlohmann::json Writing::as_json(const Prompt& prompt, const GenerateResult& result, size_t row, int64_t seed,
+                                double load) const {
   const Generated& text = result.rows[row];
   nlohmann::json out = {
       {"prompt_tokens", prompt.ids},
@@ -147,7 +187,7 @@ nlohmann::json Writing::as_json(const Prompt& prompt, const GenerateResult& resu
   if (options.beams > 1)
     out["score"] = text.score;
   else
-    out["seed"] = result.seed + int64_t(row);
+    out["seed"] = seed;
   return out;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <istream>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
@@ -36,15 +37,21 @@ struct Writing {
     std::vector<int64_t> ids;
   };
 
-  void write_file_prompts(const ModelFolder& folder, const GenerativeModelImpl& model);
+  void write_lines(const ModelFolder& folder, const GenerativeModelImpl& model, std::istream& lines,
+                   const std::string& source, int64_t together);
+  void write_pool(const ModelFolder& folder, const GenerativeModelImpl& model, std::vector<Prompt> pool,
+                  size_t together);
   void write_batch(const ModelFolder& folder, const GenerativeModelImpl& model, std::vector<Prompt> batch);
   GenerateResult run_model(const ModelFolder& folder, const GenerativeModelImpl& model,
                            const std::vector<std::vector<int64_t>>& ids, const TextCallback& on_text) const;
   void show_prompt(const GenerativeModelImpl& model, const Prompt& prompt) const;
-  nlohmann::json as_json(const Prompt& prompt, const GenerateResult& result, size_t row, double load) const;
+  void show_result(const ModelFolder& folder, const GenerativeModelImpl& model, const Prompt& prompt,
+                   const GenerateResult& result, size_t at, int64_t seed) const;
+  nlohmann::json as_json(const Prompt& prompt, const GenerateResult& result, size_t row, int64_t seed,
+                         double load) const;
 
   std::string folder_path;
-  int64_t batch_size = 16;
+  int64_t batch_size = 0;  // 0: as texts come
   bool json = false, quiet = false;
   ThreadsOption threads;
   GenerateOptions options;

@@ -24,6 +24,13 @@ char32_t decode_utf8(std::string_view text, size_t& position);
 // Appends the bytes of `code_point`. Error(kArgument) for surrogates and values above U+10FFFF.
 void append_utf8(std::string& text, char32_t code_point);
 
+// The Unicode property White_Space.
+inline bool is_white_space(char32_t c) {
+  if (c < 0x80) return c == ' ' || (c >= 9 && c <= 13);
+  return c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 ||
+         c == 0x202F || c == 0x205F || c == 0x3000;
+}
+
 // Number of code points of a valid text.
 size_t count_code_points(std::string_view text);
 

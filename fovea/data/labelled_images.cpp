@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "fovea/base/check.h"
+#include "fovea/base/utf8.h"
 #include "fovea/data/random.h"
 #include "fovea/data/sampler.h"
 #include "fovea/io/images.h"
@@ -47,6 +48,7 @@ std::vector<LabelledImage> read_class_folders(const fs::path& folder) {
   for (const fs::path& entry : visible_entries(folder)) {
     FOVEA_CHECK_INPUT(fs::is_directory(entry, ignored), entry.native(), ": stands in no class's folder; wanted ",
                       (folder / "CLASS" / entry.filename()).native());
+    check_utf8(entry.filename().native(), entry.native());
     const size_t before = out.size();
     for (const fs::path& file : visible_entries(entry)) {
       FOVEA_CHECK_INPUT(is_picture(file) && !fs::is_directory(file, ignored), file.native(),
@@ -105,6 +107,10 @@ std::optional<std::pair<std::string, int64_t>> numbered_picture(const std::strin
 
 }  // namespace
 
+bool is_class_number(const std::string& name) {
+  return !name.empty() && name.size() <= 9 && name.find_first_not_of("0123456789") == std::string::npos;
+}
+
 std::vector<LabelledImage> read_labelled_images(const fs::path& path) {
   std::error_code ignored;
   return fs::is_directory(path, ignored) ? read_class_folders(path) : read_idx_images(path);
@@ -120,7 +126,13 @@ std::vector<std::string> image_classes(const std::vector<LabelledImage>& images,
   FOVEA_CHECK_INPUT(names.size() + numbers.size() >= 2, source, ": all ", images.size(), " images are of the class \"",
                     numbers.empty() ? images.front().label : std::to_string(images.front().number),
                     "\"; wanted at least two classes to tell apart");
-  if (numbers.empty()) return {names.begin(), names.end()};
+  if (numbers.empty()) {
+    std::vector<std::string> out(names.begin(), names.end());
+    if (std::all_of(out.begin(), out.end(), is_class_number))
+      std::sort(out.begin(), out.end(),
+                [](const auto& a, const auto& b) { return std::pair(a.size(), a) < std::pair(b.size(), b); });
+    return out;
+  }
   std::vector<std::string> out;
   for (int64_t i = 0; i <= *numbers.rbegin(); ++i) out.push_back(std::to_string(i));
   return out;

@@ -28,8 +28,12 @@ struct LabelledImage {
 // something else, for a class without pictures, for unequal numbers of pictures and classes, for pictures of no size.
 std::vector<LabelledImage> read_labelled_images(const std::filesystem::path& path);
 
-// The different labels, sorted by their bytes; of IDX files the numbers from 0 to the largest as text. Error(kInput)
-// naming `source` where there is only one, or where some images have names and others numbers.
+// Whether a class's name is a number, as IDX files have them.
+bool is_class_number(const std::string& name);
+
+// The different labels, sorted by their bytes, or as numbers where all are; of IDX files the numbers from 0 to the
+// largest as text. Error(kInput) naming `source` where there is only one, or where some images have names and others
+// numbers.
 std::vector<std::string> image_classes(const std::vector<LabelledImage>& images, const std::string& source);
 
 // uint8 [channels, Y, X]: a PNG or JPEG file, or with `name` FILE:N picture N (from 0) of an IDX file.

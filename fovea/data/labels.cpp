@@ -51,12 +51,12 @@ std::vector<LabelledText> read_labels(const std::filesystem::path& path, LabelCo
     if (column == LabelColumn::kLast) std::rotate(columns.begin(), columns.end() - 1, columns.end());
     if (columns.size() == 2) columns.emplace_back();
     LabelledText found{std::move(columns[0]), std::move(columns[1]), std::move(columns[2]), where};
-    FOVEA_CHECK_INPUT(!found.label.empty(), where, ": the label is empty; wanted ", wanted);
-    FOVEA_CHECK_INPUT(found.label.front() != ' ' && found.label.back() != ' ', where, ": the label \"", found.label,
+    FOVEA_CHECK_INPUT(!trimmed(found.label).empty(), where, ": the label is empty; wanted ", wanted);
+    FOVEA_CHECK_INPUT(trimmed(found.label) == found.label, where, ": the label \"", found.label,
                       "\" begins or ends with a blank");
-    FOVEA_CHECK_INPUT(!found.text.empty(), where, ": the text is empty; wanted ", wanted);
+    FOVEA_CHECK_INPUT(!trimmed(found.text).empty(), where, ": the text is empty; wanted ", wanted);
     const bool pair = std::count(row.begin(), row.end(), '\t') == 2;
-    FOVEA_CHECK_INPUT(!pair || !found.second.empty(), where, ": the second text is empty");
+    FOVEA_CHECK_INPUT(!pair || !trimmed(found.second).empty(), where, ": the second text is empty");
     FOVEA_CHECK_INPUT(out.empty() || pair != out.front().second.empty(), where, ": ", pair ? 3 : 2,
                       " columns, where the lines before have ", pair ? 2 : 3);
     out.push_back(std::move(found));

@@ -67,6 +67,8 @@ TEST_F(LabelFiles, BadTablesNameFileAndLine) {
   expect_error("a\t\n", ":1: the text is empty");
   expect_error("a\tb\t\n", ":1: the second text is empty");
   expect_error("good \tb\n", ":1: the label \"good \" begins or ends with a blank");
+  expect_error("a\t \u3000\n", ":1: the text is empty");
+  expect_error("好\u3000\tb\n", ":1: the label \"好\u3000\" begins or ends with a blank");
   expect_error("", ": holds no texts");
   expect_error("a\t\xff\n", ": invalid UTF-8 at byte 2");
 }

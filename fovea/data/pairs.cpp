@@ -25,8 +25,8 @@ std::vector<TextPair> read_pairs(const std::filesystem::path& path) {
     const std::string_view source = row.substr(0, tab), target = row.substr(tab + 1);
     FOVEA_CHECK_INPUT(target.find('\t') == std::string_view::npos, where, ": ",
                       std::count(row.begin(), row.end(), '\t') + 1, " columns; wanted source<TAB>target");
-    FOVEA_CHECK_INPUT(!source.empty(), where, ": the source column is empty");
-    FOVEA_CHECK_INPUT(!target.empty(), where, ": the target column is empty");
+    FOVEA_CHECK_INPUT(!trimmed(source).empty(), where, ": the source column is empty");
+    FOVEA_CHECK_INPUT(!trimmed(target).empty(), where, ": the target column is empty");
     out.push_back({std::string(source), std::string(target), where});
   }
   FOVEA_CHECK_INPUT(!out.empty(), path.native(), ": holds no pairs; wanted lines of source<TAB>target");

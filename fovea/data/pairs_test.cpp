@@ -56,6 +56,7 @@ TEST_F(Files, BadTablesNameFileAndLine) {
   expect_error("a\tb\tc\n", ":1: 3 columns");
   expect_error("a\t\n", ":1: the target column is empty");
   expect_error("a\tb\n\tb\n", ":2: the source column is empty");
+  expect_error("a\t \u00a0\n", ":1: the target column is empty");
   expect_error("", ": holds no pairs");
   expect_error("\n\n", ": holds no pairs");
   expect_error("a\t\xff\n", ": invalid UTF-8 at byte 2");
@@ -64,6 +65,7 @@ TEST_F(Files, BadTablesNameFileAndLine) {
 
 TEST_F(Files, TextsMustHoldText) {
   EXPECT_EQ(read_texts({file("one\n"), file("one\n")}), "one\none\n");
+  EXPECT_EQ(read_texts({file("one"), file("one")}), "one\none");  // two lines, not "oneone"
   for (const char* bytes : {"", " \n\n"}) {
     try {
       read_texts({file(bytes)});
@@ -74,6 +76,12 @@ TEST_F(Files, TextsMustHoldText) {
     }
   }
   EXPECT_THROW(read_texts({file("caf\xe9")}), Error);
+}
+
+TEST(TextLines, TrimmedOfAnyWhiteSpace) {
+  EXPECT_EQ(trimmed(" \t\u3000\u00a0a b\u3000"), "a b");
+  EXPECT_EQ(trimmed("\u3000 "), "");
+  EXPECT_EQ(trimmed("猫"), "猫");
 }
 
 TEST(TextLines, SplitAtLineEnds) {

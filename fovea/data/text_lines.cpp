@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fovea/data/text_lines.h"
 
+#include <algorithm>
 #include <cstddef>
 
 #include "fovea/base/check.h"
+#include "fovea/base/utf8.h"
 #include "fovea/io/files.h"
 
 namespace fovea {
@@ -13,6 +15,7 @@ std::string read_texts(const std::vector<std::string>& paths, std::string_view w
   for (const std::string& path : paths) {
     const std::string text = read_text(path, what);
     FOVEA_CHECK_INPUT(text.find_first_not_of(" \t\r\n") != std::string::npos, path, ": the text is empty");
+    if (!out.empty() && out.back() != '\n') out += '\n';  // the last line of one file and the first of the next are two
     out += text;
   }
   return out;
@@ -28,6 +31,16 @@ std::vector<std::string_view> split_lines(std::string_view text) {
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
   }
   return out;
+}
+
+std::string_view trimmed(std::string_view text) {
+  size_t begin = text.size(), end = 0;
+  for (size_t at = 0; at < text.size();) {
+    const size_t start = at;
+    if (is_white_space(decode_utf8(text, at))) continue;
+    begin = std::min(begin, start), end = at;
+  }
+  return begin < end ? text.substr(begin, end - begin) : std::string_view();
 }
 
 std::pair<std::string_view, std::string_view> split_tail(std::string_view text, double fraction,

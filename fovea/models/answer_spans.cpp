@@ -8,7 +8,7 @@
 #include <set>
 
 #include "fovea/base/check.h"
-#include "fovea/models/text_encoder.h"
+#include "fovea/models/text_batches.h"
 
 namespace fovea {
 namespace {
@@ -94,10 +94,9 @@ std::vector<AnswerWindow> make_windows(const TextEncoder& encoder, std::string_v
   }
 }
 
-// Log-probabilities of each of the window's places to be the begin (0) or the end (1), [places, 2].
-Tensor place_scores(const TextEncoder& encoder, const AnswerWindow& window) {
-  const auto row = [](const std::vector<int64_t>& values) { return at::tensor(values, at::kLong).unsqueeze(0); };
-  const Tensor logits = encoder.model->forward({.ids = row(window.row.ids), .type_ids = row(window.row.type_ids)})[0];
+// Log-probabilities of each of the window's places to be the begin (0) or the end (1), [places, 2], of its row's logits
+// [T, 2].
+Tensor place_scores(const AnswerWindow& window, const Tensor& logits) {
   std::vector<int64_t> candidates{0};  // "no answer"
   candidates.insert(candidates.end(), window.places.begin(), window.places.end());
   const Tensor chosen = logits.index_select(0, at::tensor(candidates, at::kLong));  // [1 + places, 2]
@@ -124,25 +123,10 @@ AnswerSpan with_text(AnswerSpan span, std::string_view context) {
   return span;
 }
 
-}  // namespace
-
-std::vector<AnswerSpan> TextEncoder::answer(std::string_view question, std::string_view context,
-                                            const AnswerOptions& options) const {
-  FOVEA_CHECK_KIND(ErrorKind::kInput, model->head() == "question_answering",
-                   "the model cannot answer questions: its head is \"", model->head(),
-                   "\", wanted \"question_answering\"");
-  FOVEA_CHECK_CONFIG(options.top_k >= 1, "top_k is ", options.top_k, ", wanted at least 1");
-  FOVEA_CHECK_CONFIG(options.longest >= 1, "longest is ", options.longest, ", wanted at least 1");
-  FOVEA_CHECK_CONFIG(options.overlap >= 0, "overlap is ", options.overlap, ", wanted at least 0");
-  const at::NoGradGuard no_gradient;
-  const AnswerWindow whole = make_window(tokenizer, question, context, 0);
-  FOVEA_CHECK_INPUT(!whole.places.empty() && context.find_first_not_of(kBlanks) != context.npos,
-                    "the context has no tokens to answer with");
-  const ContextTokens tokens(whole);
-  std::vector<AnswerSpan> found;
-  for (const AnswerWindow& window : make_windows(*this, question, context, whole, tokens, options.overlap))
-    add_answers(window, place_scores(*this, window), options.longest, found);
-  // The same span in two windows counts once, with its better score.
+// The best of what was found, as whole words where that is wanted; the same span found twice counts once, with its
+// better score.
+std::vector<AnswerSpan> best_answers(std::vector<AnswerSpan> found, std::string_view context,
+                                     const ContextTokens& tokens, const AnswerOptions& options) {
   std::stable_sort(found.begin(), found.end(),
                    [](const AnswerSpan& a, const AnswerSpan& b) { return a.score > b.score; });
   std::vector<AnswerSpan> out;
@@ -157,6 +141,50 @@ std::vector<AnswerSpan> TextEncoder::answer(std::string_view question, std::stri
     next.score = std::exp(next.score);
     out.push_back(std::move(next));
   }
+  return out;
+}
+
+}  // namespace
+
+std::vector<AnswerSpan> TextEncoder::answer(std::string_view question, std::string_view context,
+                                            const AnswerOptions& options) const {
+  return answers({{std::string(question), std::string(context)}}, options)[0];
+}
+
+std::vector<std::vector<AnswerSpan>> TextEncoder::answers(const Pairs& asked, const AnswerOptions& options) const {
+  FOVEA_CHECK_KIND(ErrorKind::kInput, model->head() == "question_answering",
+                   "the model cannot answer questions: its head is \"", model->head(),
+                   "\", wanted \"question_answering\"");
+  FOVEA_CHECK_CONFIG(options.top_k >= 1, "top_k is ", options.top_k, ", wanted at least 1");
+  FOVEA_CHECK_CONFIG(options.longest >= 1, "longest is ", options.longest, ", wanted at least 1");
+  FOVEA_CHECK_CONFIG(options.overlap >= 0, "overlap is ", options.overlap, ", wanted at least 0");
+  std::vector<ContextTokens> tokens;  // of each context
+  std::vector<AnswerWindow> windows;  // of all
+  std::vector<size_t> asked_of;       // [window]: which pair it is of
+  std::vector<Encoding> rows;
+  for (const auto& [question, context] : asked) {
+    const AnswerWindow whole = make_window(tokenizer, question, context, 0);
+    FOVEA_CHECK_INPUT(!whole.places.empty() && context.find_first_not_of(kBlanks) != context.npos,
+                      "the context has no tokens to answer with");
+    tokens.emplace_back(whole);
+    for (AnswerWindow& window : make_windows(*this, question, context, whole, tokens.back(), options.overlap)) {
+      rows.push_back(window.row);
+      windows.push_back(std::move(window));
+      asked_of.push_back(tokens.size() - 1);
+    }
+  }
+  std::vector<std::vector<AnswerSpan>> found(asked.size());
+  run_by_length(*this, rows, [&](const TextBatch& b) {
+    const Tensor logits = model->forward(b.batch);  // [B, T, 2]
+    for (size_t i = 0; i < b.rows.size(); ++i) {
+      const AnswerWindow& window = windows[size_t(b.rows[i])];
+      add_answers(window, place_scores(window, logits[int64_t(i)]), options.longest,
+                  found[asked_of[size_t(b.rows[i])]]);
+    }
+  });
+  std::vector<std::vector<AnswerSpan>> out;
+  for (size_t i = 0; i < asked.size(); ++i)
+    out.push_back(best_answers(std::move(found[i]), asked[i].second, tokens[i], options));
   return out;
 }
 

@@ -4,15 +4,13 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "fovea/base/check.h"
-#include "fovea/data/buckets.h"
-#include "fovea/data/padding.h"
 #include "fovea/io/files.h"
 #include "fovea/io/json.h"
 #include "fovea/models/pretrained.h"
+#include "fovea/models/text_batches.h"
 
 namespace fovea {
 namespace {
@@ -72,54 +70,12 @@ void write_sentence_modules(const TextEncoder& encoder, int64_t width, const std
   write_file(folder / "modules.json", dump_json(modules, 2) + "\n");
 }
 
-// ---- Batches
-// ---------------------------------------------------------------------------------------------------------
-
-constexpr EncodeOptions kUnpadded{.pad = false};
+// ---- What a batch's result is made of ------------------------------------------------------------------------------
 
 std::vector<Encoding> encoded_texts(const TextEncoder& encoder, const TextEncoder::Texts& texts) {
   std::vector<Encoding> out;
   for (const std::string& text : texts) out.push_back(encoder.tokenizer.encode(text, kUnpadded));
   return out;
-}
-
-void check_rows(const TextEncoder& encoder, const std::vector<Encoding>& rows) {
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const int64_t length = int64_t(rows[i].ids.size()), longest = encoder.model->max_positions();
-    FOVEA_CHECK_INPUT(length > 0, "text ", i + 1, " is empty; wanted at least one token");
-    FOVEA_CHECK_INPUT(length <= longest, "text ", i + 1, " has ", length, " tokens, the model has ", longest,
-                      " positions");
-  }
-}
-
-Batch batch_of(const TextEncoder& encoder, const std::vector<Encoding>& rows, const std::vector<int64_t>& chosen) {
-  std::vector<std::vector<TokenId>> ids, types;
-  for (const int64_t i : chosen) {
-    const Encoding& row = rows[size_t(i)];
-    ids.emplace_back(row.ids.begin(), row.ids.end());
-    types.emplace_back(row.type_ids.begin(), row.type_ids.end());
-  }
-  return {.ids = pad_right(ids, encoder.tokenizer.pad_id().value_or(0)),
-          .lengths = row_lengths(ids),
-          .type_ids = pad_right(types, 0)};
-}
-
-// Rows of similar length that ran together.
-struct TextBatch {
-  Batch batch;
-  std::vector<int64_t> rows;  // which they are
-};
-
-// Calls use() for each batch; every row is in one of them.
-void run_by_length(const TextEncoder& encoder, const std::vector<Encoding>& rows,
-                   const std::function<void(const TextBatch&)>& use) {
-  FOVEA_CHECK_CONFIG(encoder.batch_tokens > 0, "batch_tokens is ", encoder.batch_tokens, ", wanted at least 1");
-  check_rows(encoder, rows);
-  const at::NoGradGuard no_gradient;
-  std::vector<int64_t> lengths;
-  for (const Encoding& row : rows) lengths.push_back(int64_t(row.ids.size()));
-  for (const auto& chosen : bucket_batches(lengths, {.batch_tokens = encoder.batch_tokens, .shuffle = false}, 0))
-    use({batch_of(encoder, rows, chosen), chosen});
 }
 
 // Hidden states [B, T, C] of padded rows -> one f32 vector each, [B, C].
@@ -157,6 +113,19 @@ std::vector<Classified> classify_rows(const TextEncoder& encoder, const std::vec
     for (size_t i = 0; i < b.rows.size(); ++i) out[size_t(b.rows[i])] = best_of(encoder, logits[int64_t(i)]);
   });
   return out;
+}
+
+// The best tokens for one mask, of its logits [V].
+void add_best(const Tokenizer& tokenizer, const Tensor& logits, int64_t mask, int64_t top_k,
+              std::vector<FilledMask>& out) {
+  // A vocabulary may be wider than its tokenizer: the rows beyond it say nothing.
+  const Tensor scores = at::softmax(logits, -1, at::kFloat).slice(0, 0, tokenizer.end_id());
+  const auto [best, ids] = at::topk(scores, std::min(top_k, scores.size(0)));  // [K]
+  for (int64_t k = 0; k < ids.size(0); ++k) {
+    const int64_t id = ids[k].item<int64_t>();
+    const bool known = tokenizer.id_to_token(id).has_value();  // ids may have gaps
+    out.push_back({mask, known ? tokenizer.decode({id}, false) : "", id, best[k].item<float>()});
+  }
 }
 
 }  // namespace
@@ -238,27 +207,27 @@ std::string TextEncoder::mask_token() const {
 }
 
 std::vector<FilledMask> TextEncoder::fill_mask(std::string_view text, int64_t top_k) const {
+  return fill_masks({std::string(text)}, top_k)[0];
+}
+
+std::vector<std::vector<FilledMask>> TextEncoder::fill_masks(const Texts& texts, int64_t top_k) const {
   check_head(*this, "masked_lm", "fill masks");
   FOVEA_CHECK_CONFIG(top_k >= 1, "top_k is ", top_k, ", wanted at least 1");
   const std::string spelling = mask_token();
-  const std::vector<Encoding> rows{tokenizer.encode(text, kUnpadded)};
-  std::vector<FilledMask> out;
+  const std::vector<Encoding> rows = encoded_texts(*this, texts);
+  for (size_t i = 0; i < rows.size(); ++i)
+    FOVEA_CHECK_INPUT(std::count(rows[i].ids.begin(), rows[i].ids.end(), tokenizer.mask_id()) > 0, "text ", i + 1,
+                      " has no ", spelling, " to fill");
+  std::vector<std::vector<FilledMask>> out(texts.size());
   run_by_length(*this, rows, [&](const TextBatch& b) {
-    const Tensor logits = model->forward(b.batch)[0];  // [T, V]
-    int64_t mask = 0;
-    for (size_t t = 0; t < rows[0].ids.size(); ++t) {
-      if (rows[0].ids[t] != tokenizer.mask_id()) continue;
-      // A vocabulary may be wider than its tokenizer: the rows beyond it say nothing.
-      const Tensor scores = at::softmax(logits[int64_t(t)], -1, at::kFloat).slice(0, 0, tokenizer.end_id());
-      const auto [best, ids] = at::topk(scores, std::min(top_k, scores.size(0)));  // [K]
-      for (int64_t k = 0; k < ids.size(0); ++k) {
-        const int64_t id = ids[k].item<int64_t>();
-        const bool known = tokenizer.id_to_token(id).has_value();  // ids may have gaps
-        out.push_back({mask, known ? tokenizer.decode({id}, false) : "", id, best[k].item<float>()});
-      }
-      ++mask;
+    const Tensor logits = model->forward(b.batch);  // [B, T, V]
+    for (size_t i = 0; i < b.rows.size(); ++i) {
+      const Encoding& row = rows[size_t(b.rows[i])];
+      int64_t mask = 0;
+      for (size_t t = 0; t < row.ids.size(); ++t)
+        if (row.ids[t] == tokenizer.mask_id())
+          add_best(tokenizer, logits[int64_t(i)][int64_t(t)], mask++, top_k, out[size_t(b.rows[i])]);
     }
-    FOVEA_CHECK_INPUT(mask > 0, "the text has no ", spelling, " to fill");
   });
   return out;
 }

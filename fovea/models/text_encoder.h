@@ -86,6 +86,7 @@ struct TextEncoder {
   // For a masked language model: the `top_k` best tokens for each mask of the text, best first. Error(kInput) for a
   // text without a mask.
   std::vector<FilledMask> fill_mask(std::string_view text, int64_t top_k = 5) const;
+  std::vector<std::vector<FilledMask>> fill_masks(const Texts& texts, int64_t top_k = 5) const;
   std::string mask_token() const;  // how a mask is spelled: "[MASK]", "<mask>"
 
   // For a model that answers questions: the spans of `context` that answer best, best first (fewer than top_k where
@@ -93,6 +94,8 @@ struct TextEncoder {
   // Error(kInput) for a question that leaves the context no room, or a context without tokens.
   std::vector<AnswerSpan> answer(std::string_view question, std::string_view context,
                                  const AnswerOptions& options = {}) const;
+  // Of pairs of a question and its context.
+  std::vector<std::vector<AnswerSpan>> answers(const Pairs& asked, const AnswerOptions& options = {}) const;
 };
 
 // The content of a folder as T has it: load_pretrained<CausalLM>("runs/kjv/best").

@@ -50,7 +50,7 @@ struct WordTrainingOptions {
 Tokenizer train_words(std::string_view text, const WordTrainingOptions& options = {});
 
 // The same tokenizer with two of its tokens around every text, as BERT has it: "[CLS] a [SEP]", and for a pair "[CLS] a
-// [SEP] b [SEP]" with type 1 from b on. Error(kConfig) for a token that it does not have.
+// [SEP] b [SEP]" with type 1 from b on; "" puts nothing there. Error(kConfig) for a token that it does not have.
 Tokenizer enclose_texts(const Tokenizer& tokenizer, const std::string& first, const std::string& last);
 
 // The same tokenizer with texts cut at their end to `max_length` tokens, those around them included; of two texts the

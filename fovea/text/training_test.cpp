@@ -85,6 +85,8 @@ TEST(ShortenTexts, CutsAndKeepsWhatStandsAround) {
   EXPECT_EQ(tokenizer.encode("a b").tokens, words.encode("a b").tokens);
   EXPECT_EQ(tokenizer.encode("a b c d", {.truncate = false}).ids.size(), 6u);
   EXPECT_THROW(shorten_texts(words, 0), Error);
+  const Tokenizer opened = enclose_texts(train_words("a b", {.special_tokens = {"<s>"}}), "<s>", "");
+  EXPECT_EQ(opened.encode("a b").tokens, (std::vector<std::string>{"<s>", "a", "b"}));
 }
 
 TEST(BpeTraining, RefusesBadOptions) {

@@ -9,6 +9,8 @@
 #include <optional>
 #include <string_view>
 
+#include "fovea/base/utf8.h"
+
 namespace fovea::text {
 
 // A set of general categories: bit n stands for utf8proc's category n.
@@ -28,13 +30,6 @@ std::optional<CategorySet> category_set(std::string_view name);
 
 inline bool is_letter(char32_t c) { return (category_of(c) & kLetter) != 0; }
 inline bool is_number(char32_t c) { return (category_of(c) & kNumber) != 0; }
-
-// The Unicode property White_Space.
-inline bool is_white_space(char32_t c) {
-  if (c < 0x80) return c == ' ' || (c >= 9 && c <= 13);
-  return c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 ||
-         c == 0x202F || c == 0x205F || c == 0x3000;
-}
 
 // \w of UTS 18: letters, marks, decimal and letter-like numbers, connectors, joiners.
 bool is_word(char32_t c);

@@ -88,6 +88,7 @@ Tokenizer enclose_texts(const Tokenizer& tokenizer, const std::string& first, co
   text::TokenizerFile file = text::parse_tokenizer_file(tokenizer.to_json(), "tokenizer");
   json tokens = json::object();
   for (const std::string* token : {&first, &last}) {
+    if (token->empty()) continue;
     const auto id = tokenizer.token_to_id(*token);
     FOVEA_CHECK_CONFIG(id.has_value(), "enclose_texts: the tokenizer has no token \"", *token, "\"");
     json& entry = tokens[*token];
@@ -96,6 +97,7 @@ Tokenizer enclose_texts(const Tokenizer& tokenizer, const std::string& first, co
     entry["tokens"].push_back(*token);
   }
   const auto add = [](json& items, const char* kind, const std::string& id, uint64_t type) {
+    if (id.empty()) return;
     json item;
     item[kind]["id"] = id;
     item[kind]["type_id"] = type;

@@ -16,14 +16,18 @@ void append_to(std::vector<Item>& all, std::vector<Item> more) {
   all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
-// Moves the last `fraction` of the items.
+// Moves a `fraction` of the items, drawn always in the same way: they may stand class by class.
 template <class Item>
 std::vector<Item> cut_items(std::vector<Item>& items, double fraction, const std::string& source, const char* name) {
   const size_t count = size_t(fraction * double(items.size()));
   FOVEA_CHECK_INPUT(count > 0 && count < items.size(), source, ": ", 100 * fraction, " % of ", items.size(), " ", name,
                     " leave one side empty; the validation split needs at least one");
-  std::vector<Item> out(items.end() - int64_t(count), items.end());
-  items.resize(items.size() - count);
+  const auto order = random_permutation(int64_t(items.size()), 0, 0);
+  std::vector<bool> drawn(items.size());
+  for (size_t i = items.size() - count; i < items.size(); ++i) drawn[size_t(order[i])] = true;
+  std::vector<Item> left, out;
+  for (size_t i = 0; i < items.size(); ++i) (drawn[i] ? out : left).push_back(std::move(items[i]));
+  items = std::move(left);
   return out;
 }
 
@@ -58,10 +62,6 @@ Corpus cut_validation(Corpus& train, double fraction) {
   } else if (!train.labelled.empty()) {
     out.labelled = cut_items(train.labelled, fraction, train.source, "texts");
   } else if (!train.images.empty()) {
-    std::vector<LabelledImage> mixed;
-    for (const int64_t i : random_permutation(int64_t(train.images.size()), 0, 0))
-      mixed.push_back(std::move(train.images[size_t(i)]));
-    train.images = std::move(mixed);
     out.images = cut_items(train.images, fraction, train.source, "images");
   } else {
     const auto [first, last] = split_tail(train.text, fraction, train.source);
@@ -69,6 +69,10 @@ Corpus cut_validation(Corpus& train, double fraction) {
     train.text.resize(first.size());
   }
   return out;
+}
+
+std::string unit_of(const std::string& kind) {
+  return kind == "labels" ? "texts" : kind == "images" ? "images" : "tokens";
 }
 
 bool is_for_readers(const std::string& kind) { return kind == "labels" || kind == "masked"; }

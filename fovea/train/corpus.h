@@ -28,8 +28,8 @@ struct Corpus {
 Corpus read_corpus(const std::string& kind, const std::vector<std::string>& files, const std::string& what,
                    LabelColumn labels = LabelColumn::kFirst);
 
-// Cuts the validation off the training corpus's end; images, which stand class by class, are mixed before, always in
-// the same way. Error(kInput) where either part would be empty.
+// Cuts the validation off: of a text its end, of pairs, labelled texts and images a part drawn always in the same way.
+// Error(kInput) where either part would be empty.
 Corpus cut_validation(Corpus& train, double fraction);
 
 // Kinds that a model learns by reading: "labels", "masked".

@@ -26,7 +26,7 @@ void LossCurve::add(const nlohmann::json& line) {
 std::string LossCurve::svg() const {
   return draw_svg({{"training", "#4c78a8", training_, /*dense=*/true},
                    {with_last("validation", validation_), "#e4572e", validation_, /*dense=*/false}},
-                  {title_, "step", "loss (nats per token)"});
+                  {title_, "step", "loss (nats)"});
 }
 
 }  // namespace fovea

@@ -20,9 +20,11 @@ int64_t class_of(const LabelledText& text, const std::vector<std::string>& names
   const std::string& other = text.second.empty() ? text.text : text.second;
   const bool swapped =
       std::count(names.begin(), names.end(), other) + std::count(names.begin(), names.end(), text.text) > 0;
-  throw Error(ErrorKind::kInput, detail::concat(text.where, ": the model knows no label \"", text.label, "\"",
-                                                swapped ? "; it seems to stand in the other column (label_column)"
-                                                        : suggestion(text.label, names)));
+  throw Error(
+      ErrorKind::kInput,
+      detail::concat(text.where, ": the model knows no label \"", text.label, "\"",
+                     swapped ? "; it seems to stand in the other column (data.label_column; fovea eval: --label-column)"
+                             : suggestion(text.label, names)));
 }
 
 // A line's tokens, and those that the tokenizer puts before and behind it.
@@ -65,8 +67,10 @@ std::shared_ptr<Dataset> cut_labels(const Corpus& corpus, const EncoderModelImpl
     const int64_t kinds = 1 + *std::max_element(encoding.type_ids.begin(), encoding.type_ids.end());
     FOVEA_CHECK_INPUT(kinds <= model.segments(), text.where, ": a pair of texts; the model reads single ones");
     if (length > cut.context) {
-      FOVEA_CHECK_INPUT(cut.drop_longer, text.where, ": the text has ", length, " tokens, rows have ", cut.context,
-                        "; in training, data.cut_longer cuts such texts, data.drop_longer leaves them out");
+      FOVEA_CHECK_INPUT(
+          cut.drop_longer, text.where, ": the text has ", length, " tokens, rows have ", cut.context,
+          "; data.cut_longer (fovea eval: --cut-longer) cuts such texts, in training data.drop_longer leaves "
+          "them out");
       continue;
     }
     texts.push_back(std::move(tokens));

@@ -20,6 +20,10 @@ namespace {
 
 int64_t class_of(const LabelledImage& image, const std::vector<std::string>& names) {
   if (image.number >= 0) {
+    const bool named_by_numbers = std::all_of(names.begin(), names.end(), is_class_number);
+    const auto named = std::find(names.begin(), names.end(), std::to_string(image.number));
+    if (named_by_numbers && named != names.end()) return named - names.begin();
+    FOVEA_CHECK_INPUT(!named_by_numbers, image.where, ": the model knows no class \"", image.number, "\"");
     FOVEA_CHECK_INPUT(image.number < int64_t(names.size()), image.where, ": is of class ", image.number,
                       ", the model knows ", names.size(), " classes, counted from 0");
     return image.number;

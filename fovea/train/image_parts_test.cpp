@@ -101,6 +101,25 @@ TEST_F(ImageParts, IdxFilesAndNamesFromTheRecipe) {
   EXPECT_EQ(resized.train->batch(0, 0).images.sizes(), (std::vector<int64_t>{8, 3, 12, 12}));
 }
 
+TEST_F(ImageParts, FoldersNamedByNumbersMeanTheNumbersOfIdxFiles) {
+  for (const char* name : {"2/a.png", "10/a.png", "0/a.png"}) {
+    std::filesystem::create_directories((folder_ / "numbers" / name).parent_path());
+    write_png(folder_ / "numbers" / name, picture(1, true, 1));
+  }
+  const auto o = options({"data.train=" + (folder_ / "numbers").native()});
+  const TrainParts parts = load_train_parts(o);
+  EXPECT_EQ(std::dynamic_pointer_cast<EncoderModelImpl>(parts.model)->labels(),
+            (std::vector<std::string>{"0", "2", "10"}));
+  const auto classes = [&](const std::string& numbers) {
+    const std::string file = (folder_ / "n-images-idx3-ubyte").native();
+    write_file(file, idx_bytes({int64_t(numbers.size()), 8, 8}, std::string(numbers.size() * 64, '\0')));
+    write_file(folder_ / "n-labels-idx1-ubyte", idx_bytes({int64_t(numbers.size())}, numbers));
+    return load_measured_images(*parts.model, *parts.prepare, {.kind = "images", .files = {file}})->batch(0, 0).labels;
+  };
+  EXPECT_TRUE(at::equal(classes("\x0a\x02"), at::tensor({2, 1}, at::kLong)));
+  EXPECT_THROW(classes("\x01"), Error);  // the second folder, but not its number
+}
+
 TEST_F(ImageParts, AFoldersEncoderGetsANewHead) {
   const std::string train = "data.train=" + pictures("train", 40);
   const auto first = options({train});

@@ -20,7 +20,7 @@ struct DataOptions {
   std::string kind = "text";
   std::vector<std::string> train;       // files, read one after another; images: folders of classes, or IDX files
   std::vector<std::string> validation;  // files; empty: see validation_fraction
-  double validation_fraction = 0;       // of the training text, cut off its end; 0: no validation
+  double validation_fraction = 0;       // of a text its end, of pairs, labels and images a part drawn; 0: no validation
   int64_t context = 0;                  // tokens in a row; 0: as many as the model has positions
   // text: shuffled (each token once an epoch), random, or streams (rows go on from batch to batch, for memory)
   std::string windows = "shuffled";

@@ -55,7 +55,8 @@ Tokenizer make_tokenizer(const TrainOptions& options, const Corpus& corpus) {
   }
   std::vector<std::string> special;
   if (options.data.kind == "pairs") special = {"<pad>", "<s>", "</s>"};
-  if (options.data.kind == "lines") special = {"<s>", "</s>"};
+  if (options.data.kind == "lines")  // a text to go on with begins as those learned from do
+    return enclose_texts(train_tokenizer(options.tokenizer, text, {"<s>", "</s>"}, "<unk>"), "<s>", "");
   return train_tokenizer(options.tokenizer, text, special, "<unk>");
 }
 
@@ -102,6 +103,17 @@ Model make_model_for(const TrainOptions& options, const Corpus& corpus, const To
   return make_model(config);
 }
 
+Tokenizer cutting_tokenizer(const Tokenizer& tokenizer, const ModelImpl& model, const std::string& kind,
+                            int64_t context) {
+  FOVEA_CHECK_CONFIG(kind == "labels",
+                     "data.cut_longer is for labelled texts, as --cut-longer of fovea eval is; the kind is \"", kind, "\"");
+  const int64_t longest = context > 0 ? context : model.max_positions();
+  const int64_t around = int64_t(tokenizer.ids("", {.truncate = false, .pad = false}).size());
+  FOVEA_CHECK_CONFIG(longest > around, "texts are to be cut to ", longest, " tokens, which leaves no room beside the ",
+                     around, " around each text; make the context larger");
+  return shorten_texts(tokenizer, longest);
+}
+
 }  // namespace
 
 TrainParts load_train_parts(const TrainOptions& options) {
@@ -120,16 +132,7 @@ TrainParts load_train_parts(const TrainOptions& options) {
   out.tokenizer = make_tokenizer(options, train);
   out.model = make_model_for(options, train, *out.tokenizer);
   if (!options.train.init.empty()) check_tokenizer_fits(*out.model, *out.tokenizer, options.train.init);
-  if (data.cut_longer) {
-    FOVEA_CHECK_CONFIG(data.kind == "labels", "data.cut_longer is for labelled texts, data.kind is \"", data.kind,
-                       "\"");
-    const int64_t longest = data.context > 0 ? data.context : out.model->max_positions();
-    const int64_t around = int64_t(out.tokenizer->ids("", {.truncate = false, .pad = false}).size());
-    FOVEA_CHECK_CONFIG(longest > around, "texts are to be cut to ", longest,
-                       " tokens, which leaves no room beside the ", around,
-                       " around each text; make data.context larger");
-    out.tokenizer = shorten_texts(*out.tokenizer, longest);
-  }
+  if (data.cut_longer) out.tokenizer = cutting_tokenizer(*out.tokenizer, *out.model, data.kind, data.context);
   Cut cut{.kind = data.kind,
           .context = data.context,
           .batch_size = options.optim.batch_size,
@@ -154,7 +157,8 @@ MeasuredData load_measured_data(const ModelImpl& model, const Tokenizer& tokeniz
   FOVEA_CHECK_CONFIG(options.kind != "images", "the data's kind is \"images\", which a ", model.type(),
                      " model does not read");
   const Corpus corpus = read_corpus(options.kind, options.files, "text", label_column(options.label_column));
-  return cut_corpus(corpus, model, tokenizer,
+  return cut_corpus(corpus, model,
+                    options.cut_longer ? cutting_tokenizer(tokenizer, model, options.kind, options.context) : tokenizer,
                     {.kind = options.kind, .context = options.context, .batch_size = options.batch_size, .seed = 1});
 }
 

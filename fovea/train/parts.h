@@ -16,6 +16,9 @@
 
 namespace fovea {
 
+// What a kind of data is counted in: "tokens", "texts", "images".
+std::string unit_of(const std::string& kind);
+
 // Reads the recipe's files and builds everything; writes nothing. Seeds LibTorch's generator with train.seed before the
 // model draws its weights. Errors: kConfig for settings that do not fit each other, kInput for files (missing, empty,
 // not UTF-8, shorter than a window, a tokenizer that does not fit the model of train.init …).
@@ -27,6 +30,7 @@ struct MeasureOptions {
   int64_t context = 0;  // 0: as many tokens as the model has positions
   int64_t batch_size = 32;
   std::string label_column = "first";
+  bool cut_longer = false;  // labels: texts longer than `context` are cut
 };
 
 struct MeasuredData {

@@ -1,6 +1,8 @@
 // Encoders from files to a trained folder: classes, pairs, masked words, a new head on a folder's encoder, exact
 // resume, and the errors of bad input.
 // SPDX-License-Identifier: Apache-2.0
+#include <set>
+
 #include "fovea/data/labels.h"
 #include "fovea/io/files.h"
 #include "fovea/loss/classification.h"
@@ -74,6 +76,20 @@ TEST_F(Readers, TheLabelMayStandLast) {
   EXPECT_EQ(parts.validation->token_count(), 10);
 }
 
+TEST_F(Readers, ValidationIsDrawnFromAllClasses) {
+  std::string sorted;
+  for (int i = 0; i < 40; ++i) sorted += (i < 20 ? "good\tsun\n" : "bad\train\n");
+  const auto o = options({"data.train=" + file("sorted.tsv", sorted), "data.validation_fraction=0.5"});
+  const TrainParts parts = load_train_parts(o), again = load_train_parts(o);
+  std::set<int64_t> seen;
+  for (int64_t i = 0; i < parts.validation->batch_count(0); ++i) {
+    const Tensor labels = parts.validation->batch(0, i).labels;
+    for (int64_t n = 0; n < labels.numel(); ++n) seen.insert(labels[n].item<int64_t>());
+  }
+  EXPECT_EQ(seen.size(), 2u);
+  EXPECT_EQ(parts.validation->fingerprint(), again.validation->fingerprint());
+}
+
 TEST_F(Readers, LongTextsMayBeCutForGood) {
   const auto o = options({train_file(), test_file(), "data.context=6", "data.cut_longer=true"});
   const TrainParts parts = load_train_parts(o);
@@ -84,6 +100,10 @@ TEST_F(Readers, LongTextsMayBeCutForGood) {
   const auto measured = load_measured_data(*encoder.model, encoder.tokenizer,
                                            {.kind = "labels", .files = {(folder_ / "test.tsv").string()}});
   EXPECT_EQ(measured.data->token_count(), 60);
+  const auto shorter = load_measured_data(
+      *encoder.model, encoder.tokenizer,
+      {.kind = "labels", .files = {(folder_ / "test.tsv").string()}, .context = 4, .cut_longer = true});
+  EXPECT_EQ(shorter.data->longest_row(), 4);
   expect_error({"data.kind=masked", train_file(), "data.cut_longer=true"}, ErrorKind::kConfig,
                "data.cut_longer is for");
 }

@@ -229,6 +229,32 @@ def test_a_long_text_is_answered_in_whole_words(work, models_by_name):
         assert {tuple(answer["offset"]) for answer in pieces} == set(tokens)
 
 
+@pytest.mark.parametrize("command", [["fill-mask", "--model", "words", "-k", "3"], ["answer", "--model", "answers", "-q", "what was", "-k", "3"]])
+def test_many_lines_are_answered_as_each_alone(work, command):
+    """Long and short ones run together; a bad one is named, after the answers of those before it."""
+    lines = ["the [MASK] was good and the water was light", "[MASK]", "god [MASK] the [MASK]", *(f"in the {'night ' * i}[MASK]" for i in range(9))]
+    together = objects(good(*command, "--json", cwd=work, stdin="\n".join(lines).encode()))
+    alone = [objects(good(*command, "--json", line, cwd=work))[0] for line in lines[:4]]
+    assert len(together) == len(lines)
+    for ours, wanted in zip(together, alone):
+        assert len(ours) == len(wanted)
+        for one, other in zip(ours, wanted):
+            assert one.pop("score") == pytest.approx(other.pop("score"), rel=1e-4) and one == other
+    done = fovea(*command, "--json", cwd=work, stdin=b"a [MASK]\n \nb [MASK]\n")
+    assert done.returncode == 3 and b"standard input, line 2: " in done.stderr
+
+
+def test_attend_to_a_pair(work, theirs):
+    text = "God created light\tgood day"
+    record = json.loads(good("attend", "--model", "rows", "--pairs", text, "--json", cwd=work))
+    assert [token.strip() for token in record["sequences"][0]["tokens"]] == theirs("rows", *text.split("\t"))[1].tokens
+    one = json.loads(good("attend", "--model", "rows", text, "--json", cwd=work))
+    assert one["maps"][0]["weights"] != record["maps"][0]["weights"]
+    for bad, wanted in ((["no tab"], b"TEXT: no tab"), (["a\t"], b"one text of the pair is empty"), (["a\tb\tc"], b"more than two columns")):
+        done = fovea("attend", "--model", "rows", "--pairs", *bad, "--json", cwd=work)
+        assert done.returncode == 3 and wanted in done.stderr, done.stderr
+
+
 def test_attend(work):
     record = json.loads(good("attend", "--model", "words", TEXTS[0], "--json", cwd=work))
     assert len(record["maps"]) == 2
@@ -263,6 +289,9 @@ BAD = {
     "no tab": (["classify", "--model", "rows", "--pairs", "a"], 3, "text 1: no tab", b""),
     "pairs for tokens": (["classify", "--model", "tokens", "--pairs", "a\tb"], 2, "classifies tokens", b""),
     "a classifier fills nothing": (["fill-mask", "--model", "rows", "a [MASK]"], 3, 'rows.*head is "classifier"', b""),
+    "blanks to classify": (["classify", "--model", "rows"], 3, "line 2: the text is empty", b"a\n  \nb\n"),
+    "eval of beams that no classifier has": (["eval", "--model", "rows", "--data", "x.tsv", "--beams", "4"], 2, '--beams is for pairs; .* "labels"', b""),
+    "eval of samples of a mask": (["eval", "--model", "words", "--data", "x.txt", "--samples", "4"], 2, "--samples is for text, lines", b""),
     "no mask": (["fill-mask", "--model", "words"], 3, r"line 2: the text has no \[MASK\]", b"a [MASK]\nb\n"),
     "no candidates": (["fill-mask", "--model", "words", "--top-k", "0", "a [MASK]"], 2, "--top-k is 0", b""),
     "a masked model answers nothing": (["answer", "--model", "words", "-q", "a", "b"], 3, 'words.*head is "masked_lm"', b""),

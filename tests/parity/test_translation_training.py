@@ -74,6 +74,22 @@ def test_it_learns_and_is_measured_as_sacrebleu_measures(work):
     assert facts["bleu"] > 60, answers[:5]
 
 
+def test_texts_of_a_file_run_by_length_and_come_in_order(work):
+    sources = [source for source, _ in pairs(work)]
+    (work / "sources.txt").write_text("\n".join(sources) + "\n")
+    command = ["translate", "--model", "run/best", "--json"]
+    for options in ([], ["--beams", "2", "--results", "2"]):
+        of_file = [json.loads(line) for line in good(*command, *options, "--file", "sources.txt", "--batch-size", "8", cwd=work).splitlines()]
+        each = 2 if options else 1
+        assert len(of_file) == each * len(sources)
+        alone = [json.loads(line) for line in good(*command, *options, *sources[:6], cwd=work).splitlines()]
+        assert [row["text"] for row in of_file[: len(alone)]] == [row["text"] for row in alone]
+        piped = good(*command, *options, "--batch-size", "8", cwd=work, stdin="\n".join(sources).encode())
+        assert [json.loads(line)["text"] for line in piped.splitlines()] == [row["text"] for row in of_file]
+    assert [row["seed"] for row in (json.loads(line) for line in good(*command, "--seed", "5", "--file", "sources.txt", cwd=work).splitlines())] == \
+        list(range(5, 5 + len(sources)))
+
+
 def test_each_chinese_character_is_a_token_here_and_in_the_package(work):
     tokenizer = Tokenizer.from_file(str(work / "run/best/tokenizer.json"))
     for _, target in pairs(work)[:20]:

@@ -41,16 +41,24 @@ struct Answer {
     const TextEncoder encoder = open_text_encoder(folder_path);
     FOVEA_CHECK_INPUT(encoder.model->head() == "question_answering", folder_path,
                       ": the model does not answer questions; its head is \"", encoder.model->head(), "\"");
-    input.each(1, [&](const std::vector<TextLine>& lines) {
-      const auto& [text, source] = lines[0];
-      try {
-        show(encoder.answer(question, text, options));
-      } catch (const Error& error) {
-        throw Error(error.kind(), source + ": " + error.what());
-      }
+    input.each(32, [&](const std::vector<TextLine>& lines) {
+      answer(encoder, lines);
       output().flush();
     });
     return StopSignals::wanted() ? kExitInterrupted : 0;
+  }
+
+  void answer(const TextEncoder& encoder, const std::vector<TextLine>& lines) const {
+    TextEncoder::Pairs asked;
+    for (const auto& [text, source] : lines) asked.emplace_back(question, text);
+    std::vector<std::vector<AnswerSpan>> answers;
+    try {
+      answers = encoder.answers(asked, options);
+    } catch (const Error& error) {
+      if (lines.size() == 1) throw Error(error.kind(), lines[0].source + ": " + error.what());
+      for (const TextLine& line : lines) answer(encoder, {line});  // up to the one it is about
+    }
+    for (const auto& of_text : answers) show(of_text);
   }
 
   void show(const std::vector<AnswerSpan>& answers) const {

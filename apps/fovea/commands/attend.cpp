@@ -22,7 +22,7 @@ at::Tensor row_of(const std::vector<int64_t>& ids) { return at::tensor(ids, at::
 
 struct Attend {
   std::string folder_path, text, target, page;
-  bool json = false;
+  bool pairs = false, json = false;
   ThreadsOption threads;
 
   void declare(CommandLine& line) {
@@ -31,6 +31,7 @@ struct Attend {
                     "what the model reads; of a model that sees: a PNG or JPEG file, or FILE:N of an IDX file");
     line.option("--target", "TEXT", target, "encoder-decoder: what it has written [its own best answer]");
     line.option("-o,--out", "FILE", page, "HTML page to write; opens without a network");
+    line.flag("--pairs", pairs, "TEXT is two texts with a tab between them");
     line.flag("--json", json, "the record on standard output (docs/view.md)");
     threads.declare(line);
   }
@@ -38,14 +39,21 @@ struct Attend {
   int run() {
     FOVEA_CHECK_CONFIG(json || !page.empty(), "wanted --out FILE, --json or both");
     threads.apply();
-    if (ImageEncoder::fits(folder_path)) return write(watch_picture());
+    if (ImageEncoder::fits(folder_path)) {
+      FOVEA_CHECK_CONFIG(!pairs, "--pairs is for models that read texts; this one sees");
+      return write(watch_picture());
+    }
     const ModelFolder folder = open_model_folder(folder_path);
     const auto reader = std::dynamic_pointer_cast<EncoderModelImpl>(folder.model);
     const GenerativeModel writer = reader ? nullptr : writing_model(folder);
     const bool both = writer && writer->has_encoder();
     FOVEA_CHECK_CONFIG(target.empty() || both, "--target is for an encoder-decoder; this is a ", folder.model->type());
-    const std::vector<int64_t> ids = prompt_ids(folder, text, "TEXT");
     const c10::InferenceMode inference;
+    if (pairs) {
+      FOVEA_CHECK_CONFIG(reader != nullptr, "--pairs is for models that read; this one writes");
+      return write(watch_pair(folder, *reader));
+    }
+    const std::vector<int64_t> ids = prompt_ids(folder, text, "TEXT");
     const AttentionRecord record = reader ? watch_reader(folder, *reader, ids)
                                    : both ? watch_both(folder, *writer, ids)
                                           : watch_one(folder, *writer, ids);
@@ -82,6 +90,18 @@ struct Attend {
                                       const std::vector<int64_t>& ids) {
     Recorder recorder(folder.path.native(), token_texts(folder.tokenizer, ids));
     model.encode({.ids = row_of(ids)});
+    return recorder.finish();
+  }
+
+  AttentionRecord watch_pair(const ModelFolder& folder, const EncoderModelImpl& model) const {
+    check_reads_pairs(model, folder.tokenizer, folder_path);
+    check_utf8(text, "TEXT");
+    const TextPair pair = text_pair({text, "TEXT"});
+    const Encoding row = folder.tokenizer.encode_pair(pair.source, pair.target, {.pad = false});
+    FOVEA_CHECK_INPUT(int64_t(row.ids.size()) <= model.max_positions(), "TEXT: the texts have ", row.ids.size(),
+                      " tokens, the model has ", model.max_positions(), " positions");
+    Recorder recorder(folder.path.native(), token_texts(folder.tokenizer, row.ids));
+    model.encode({.ids = row_of(row.ids), .type_ids = row_of(row.type_ids)});
     return recorder.finish();
   }
 
@@ -129,9 +149,11 @@ struct Attend {
 }  // namespace
 
 void register_commands_attend(CommandsRegistry& registry) {
-  registry.add("attend", command<Attend>("where every head of a model looks, as a page",
-                                         "fovea attend --model runs/kjv/best \"In the beginning\" -o look.html\n"
-                                         "fovea attend --model runs/fashion/best coat.png -o look.html"));
+  registry.add("attend",
+               command<Attend>("where every head of a model looks, as a page",
+                               "fovea attend --model runs/kjv/best \"In the beginning\" -o look.html\n"
+                               "fovea attend --model runs/fashion/best coat.png -o look.html\n"
+                               "fovea attend --model models/nli --pairs $'A man eats.\\tHe is hungry.' -o look.html"));
 }
 
 }  // namespace fovea

@@ -38,11 +38,7 @@ struct Classify {
     FOVEA_CHECK_INPUT(of_tokens || encoder.model->head() == "classifier", folder_path,
                       ": the model does not classify; its head is \"", encoder.model->head(), "\"");
     FOVEA_CHECK_CONFIG(!of_tokens || !pairs, "--pairs is for models that classify texts; this one classifies tokens");
-    if (pairs) {
-      const auto kinds = encoder.tokenizer.encode_pair("a", "a", {.pad = false}).type_ids;
-      FOVEA_CHECK_INPUT(kinds.empty() || *std::max_element(kinds.begin(), kinds.end()) < encoder.model->segments(),
-                        folder_path, ": --pairs gives a pair of texts; the model reads single ones");
-    }
+    if (pairs) check_reads_pairs(*encoder.model, encoder.tokenizer, folder_path);
     input.each(256, [&](const std::vector<TextLine>& lines) {
       of_tokens ? write_tokens(encoder, lines) : write_texts(encoder, lines);
       output().flush();
@@ -56,7 +52,10 @@ struct Classify {
     const ImageEncoder encoder = open_image_encoder(folder_path);
     input.each(32, [&](const std::vector<TextLine>& lines) {
       std::vector<at::Tensor> images;
-      for (const TextLine& line : lines) images.push_back(encoder.read(line.text));
+      for (const TextLine& line : lines) {
+        check_text_is_there(line.text, line.source);
+        images.push_back(encoder.read(line.text));
+      }
       for (const Classified& is : encoder.classify(images)) write(*encoder.model, is);
       output().flush();
     });
@@ -80,13 +79,8 @@ struct Classify {
     TextEncoder::Pairs out;
     for (const TextLine& line : lines) {
       check_text(encoder, line.text, line.source);
-      const size_t tab = line.text.find('\t');
-      FOVEA_CHECK_INPUT(tab != std::string::npos, line.source, ": no tab between the two texts of a pair");
-      out.emplace_back(line.text.substr(0, tab), line.text.substr(tab + 1));
-      const auto& [first, second] = out.back();
-      FOVEA_CHECK_INPUT(!first.empty() && !second.empty(), line.source, ": one text of the pair is empty");
-      FOVEA_CHECK_INPUT(second.find('\t') == std::string::npos, line.source,
-                        ": more than two columns; wanted TEXT<TAB>TEXT");
+      const TextPair pair = text_pair(line);
+      out.emplace_back(pair.source, pair.target);
     }
     return out;
   }

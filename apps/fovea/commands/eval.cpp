@@ -1,7 +1,9 @@
 // `fovea eval`: how good a model is on texts or images it is given: its loss, and what its kind is for.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -25,11 +27,11 @@ namespace {
 constexpr double kAsTheFolder = std::numeric_limits<double>::quiet_NaN();
 
 struct Eval {
-  std::string folder_path, kind, words, texts, wanted, label_column = "first";
+  std::string folder_path, kind, words, texts, wanted, label_column;
   std::vector<std::string> files;
   int64_t batch_size = 32, context = 0, beams = 0, max_new_tokens = 0, samples = 0, seed = 1;
   double temperature = kAsTheFolder, length_penalty = kAsTheFolder;
-  bool loss_only = false, json = false;
+  bool loss_only = false, cut_longer = false, json = false;
   ThreadsOption threads;
 
   void declare(CommandLine& line) {
@@ -41,6 +43,7 @@ struct Eval {
                 "hidden, or "
                 "images [what the model is for]");
     line.option("--label-column", "first|last", label_column, "of labels [first]");
+    line.flag("--cut-longer", cut_longer, "labels: texts longer than a row are cut");
     line.option("--context", "N", context, "tokens in a row [as many as the model has positions]");
     line.option("--batch-size", "N", batch_size, "rows that run together [32]");
     line.flag("--loss-only", loss_only, "pairs: do not translate");
@@ -67,6 +70,7 @@ struct Eval {
     FOVEA_CHECK_CONFIG(context <= folder.model->max_positions(), "--context is ", context, ", the model has ",
                        folder.model->max_positions(), " positions");
     if (kind.empty()) kind = kind_of(*folder.model);
+    check_used();
     const auto begin = std::chrono::steady_clock::now();
     auto facts = measure(folder);
     if (facts && !loss_only) facts = with_texts(folder, std::move(*facts));
@@ -95,6 +99,26 @@ struct Eval {
     if (!words.empty()) word_split(words);
   }
 
+  // An option that would change nothing is a mistake somewhere.
+  void check_used() const {
+    const auto only_for = [&](const char* option, bool given, std::initializer_list<const char*> kinds) {
+      std::string names;
+      for (const char* name : kinds) names += (names.empty() ? "" : ", ") + std::string(name);
+      FOVEA_CHECK_CONFIG(!given || std::find(kinds.begin(), kinds.end(), kind) != kinds.end(), option, " is for ",
+                         names, "; the data's kind is \"", kind, "\"");
+    };
+    only_for("--label-column", !label_column.empty(), {"labels"});
+    only_for("--cut-longer", cut_longer, {"labels"});
+    only_for("--context", context > 0, {"text", "lines", "pairs", "labels", "masked"});
+    only_for("--loss-only", loss_only, {"pairs"});
+    only_for("--beams", beams > 0, {"pairs"});
+    only_for("--length-penalty", !std::isnan(length_penalty), {"pairs"});
+    only_for("--samples", samples > 0, {"text", "lines"});
+    only_for("--temperature", !std::isnan(temperature), {"text", "lines"});
+    only_for("--max-new-tokens", max_new_tokens > 0, {"text", "lines", "pairs"});
+    only_for("--words", !words.empty(), {"text", "lines", "pairs"});
+  }
+
   static std::string kind_of(const ModelImpl& model) {
     if (const auto* writer = dynamic_cast<const GenerativeModelImpl*>(&model); writer && writer->has_encoder())
       return "pairs";
@@ -107,9 +131,13 @@ struct Eval {
 
   // Losses, and for a model that reads how often it is right. Nothing where a signal asked to stop.
   std::optional<Facts> measure(const ModelFolder& folder) const {
-    const MeasuredData measured = load_measured_data(
-        *folder.model, folder.tokenizer,
-        {.kind = kind, .files = files, .context = context, .batch_size = batch_size, .label_column = label_column});
+    const MeasuredData measured = load_measured_data(*folder.model, folder.tokenizer,
+                                                     {.kind = kind,
+                                                      .files = files,
+                                                      .context = context,
+                                                      .batch_size = batch_size,
+                                                      .label_column = label_column.empty() ? "first" : label_column,
+                                                      .cut_longer = cut_longer});
     const auto result = evaluate(*folder.model, *measured.data, StopSignals::wanted);
     if (!result) return std::nullopt;
     FOVEA_CHECK_KIND(ErrorKind::kDiverged, std::isfinite(result->loss), folder_path, ": the loss is ",
@@ -123,7 +151,7 @@ struct Eval {
       facts["bits_per_character"] = result->bits_per_character(measured.characters_per_token());
       facts["characters"] = measured.characters;
     }
-    facts[kind == "labels" ? "texts" : "tokens"] = result->tokens;
+    facts[unit_of(kind)] = result->tokens;
     if (kind != "labels" && kind != "masked") return facts;
     const auto found = predict(*folder.model, *measured.data, StopSignals::wanted);
     if (!found) return std::nullopt;
@@ -132,12 +160,13 @@ struct Eval {
     return facts;
   }
 
-  int measure_images() const {
+  int measure_images() {
+    if (kind.empty()) kind = "images";
+    check_used();
     const ImageEncoder encoder = open_image_encoder(folder_path);
     const auto begin = std::chrono::steady_clock::now();
     const auto data =
-        load_measured_images(*encoder.model, encoder.prepare,
-                             {.kind = kind.empty() ? "images" : kind, .files = files, .batch_size = batch_size});
+        load_measured_images(*encoder.model, encoder.prepare, {.kind = kind, .files = files, .batch_size = batch_size});
     const auto result = evaluate(*encoder.model, *data, StopSignals::wanted);
     const auto found = result ? predict(*encoder.model, *data, StopSignals::wanted) : std::nullopt;
     if (!found) return kExitInterrupted;
@@ -170,7 +199,7 @@ struct Eval {
     if (!std::isnan(temperature)) options.temperature = temperature;
     options.beams = options.results = 1;
     options.check();
-    const auto written = write_samples(folder, *writer, files, options, samples, batch_size);
+    const auto written = write_samples(folder, *writer, kind, files, options, samples, batch_size);
     if (!written) return std::nullopt;
     facts.update(diversity_facts(*written, words));
     return facts;

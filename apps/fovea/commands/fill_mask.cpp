@@ -37,11 +37,14 @@ struct FillMask {
     FOVEA_CHECK_INPUT(encoder.model->head() == "masked_lm", folder_path,
                       ": the model does not fill masks; its head is \"", encoder.model->head(), "\"");
     const std::string mask = encoder.mask_token();
-    input.each(1, [&](const std::vector<TextLine>& lines) {
-      const auto& [text, source] = lines[0];
-      check_text(encoder, text, source);
-      FOVEA_CHECK_INPUT(text.find(mask) != std::string::npos, source, ": the text has no ", mask, " to fill");
-      show(encoder.fill_mask(text, top_k));
+    input.each(64, [&](const std::vector<TextLine>& lines) {
+      TextEncoder::Texts texts;
+      for (const auto& [text, source] : lines) {
+        check_text(encoder, text, source);
+        FOVEA_CHECK_INPUT(text.find(mask) != std::string::npos, source, ": the text has no ", mask, " to fill");
+        texts.push_back(text);
+      }
+      for (const auto& filled : encoder.fill_masks(texts, top_k)) show(filled);
       output().flush();
     });
     return StopSignals::wanted() ? kExitInterrupted : 0;

@@ -27,7 +27,10 @@ std::string bits_text(double bits) { return fixed(bits, 2) + " bits/char"; }
 // What a person sees of a run.
 class Watcher : public TrainObserver {
  public:
-  Watcher(const TrainOptions& options, bool quiet) : options_(options), progress_(quiet) {}
+  Watcher(const TrainOptions& options, bool quiet)
+      : options_(options), progress_(quiet), unit_(unit_of(options.data.kind)) {
+    if (unit_ == "tokens") unit_ = "tok";
+  }
 
   void started(int64_t step, int64_t steps) override {
     if (step >= steps)
@@ -42,7 +45,7 @@ class Watcher : public TrainObserver {
     ProgressState state;
     state.status = "step " + std::string(6 - std::min<size_t>(6, std::to_string(report.step).size()), ' ') +
                    std::to_string(report.step) + "  loss " + fixed(mean_loss_, 3) + "  " + validation_ +
-                   short_number(report.tokens_per_second) + " tok/s";
+                   short_number(report.tokens_per_second) + " " + unit_ + "/s";
     state.fraction = double(report.step) / double(report.steps);
     if (options_.train.max_minutes > 0)
       state.fraction = std::max(state.fraction, std::min(1.0, report.seconds / (60 * options_.train.max_minutes)));
@@ -70,7 +73,7 @@ class Watcher : public TrainObserver {
   double mean_loss_ = 0;
   int64_t steps_ = 0;
   bool said_ = false;
-  std::string validation_;  // the newest
+  std::string unit_, validation_;  // the newest
 };
 
 struct Train {
@@ -145,13 +148,9 @@ struct Train {
   static std::string header(const std::string& name, const TrainParts& parts, const TrainOptions& options) {
     const std::string& kind = options.data.kind;
     const bool characters = options.tokenizer.type == "characters" && options.train.init.empty() && kind == "text";
-    const char* unit = kind == "labels"   ? " texts · "
-                       : kind == "images" ? " images · "
-                       : kind == "masked" ? " tokens to hide · "
-                       : characters       ? " characters · "
-                                          : " tokens · ";
+    const std::string unit = kind == "masked" ? "tokens to hide" : characters ? "characters" : unit_of(kind);
     return name + " · " + short_number(double(parts.model->parameter_count())) + " parameters · " +
-           grouped_number(parts.train->token_count()) + unit + machine_summary();
+           grouped_number(parts.train->token_count()) + " " + unit + " · " + machine_summary();
   }
 
   void report(const TrainResult& result, const TrainOptions& options) const {

@@ -199,6 +199,31 @@ def bigbird(T, dense):
     return layer, lambda x: dense_attention(x, layer.query, layer.key, layer.value, mask).transpose(1, 2).flatten(2)
 
 
+def channel(case, folder):
+    """Attention over 64 channels of 28 x 28 places, in training."""
+    import channel as definitions
+
+    kind = case.partition("-")[2]
+    layer, names = {
+        "squeeze_excitation": lambda: (definitions.SqueezeExcitation(64, 4), definitions.SE),
+        "eca": lambda: (definitions.Eca(3), definitions.ECA),
+        "cbam": lambda: (definitions.Cbam(64, 4), definitions.CBAM),
+        "coordinate": lambda: (definitions.Coordinate(64, 8), {**definitions.COORDINATE, **definitions.NORM}),
+    }[kind]()
+    x = torch.randn(32, 64, 28, 28, requires_grad=True)
+    parameters = dict(layer.named_parameters())
+    write_inputs(folder, x=x.detach(), **{ours: definitions.flat(parameters[its]).detach().clone() for ours, its in names.items()})
+
+    def run():
+        layer.zero_grad()
+        x.grad = None
+        y = layer(x)[0]
+        (y * x.detach()).sum().backward()
+        return y.detach().abs().sum().item() + x.grad.abs().sum().item()
+
+    return run
+
+
 def flex(case, folder):
     """FlexAttention, compiled, on a call of benchmarks/attention_cases.h."""
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
@@ -225,6 +250,8 @@ def flex(case, folder):
 def make(case, folder, rest):
     if "-flex" in case:
         return flex(case, folder)
+    if case.startswith("channel-"):
+        return channel(case, folder)
     if "-layer" in case:
         return long_layer(case, folder)
     if case.startswith("demo"):
