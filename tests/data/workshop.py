@@ -4,10 +4,13 @@ import importlib.machinery
 import importlib.util
 import io
 import json
+import math
 import os
 import pathlib
 import random
+import select
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -27,6 +30,7 @@ class Workshop:
         self.packages.mkdir(parents=True)
         self.bin = folder / "bin"
         self.bin.mkdir()
+        self.scripts = []  # processes
         monkeypatch.syspath_prepend(folder / "tools/data")
         monkeypatch.setattr(sys, "dont_write_bytecode", True)
 
@@ -59,9 +63,28 @@ class Workshop:
         return out, json.loads((out / "manifest.json").read_text(encoding="utf-8"))
 
     def run(self, name, path=None):
+        script = self.started(name, path)
+        out, err = script.communicate(timeout=60)
+        return subprocess.CompletedProcess(script.args, script.returncode, out, err)
+
+    def started(self, name, path=None):
+        """The script's process, a session of its own in which Ctrl-C counts, whatever it means to the tests."""
         self.unlock()
         env = {**os.environ, "PATH": path or f"{self.bin}:/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1"}
-        return subprocess.run([sys.executable, self.folder / "tools/data" / name], env=env, capture_output=True, text=True, timeout=60)
+        script = subprocess.Popen([sys.executable, self.folder / "tools/data" / name], env=env, text=True, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, start_new_session=True,
+                                  preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+        self.scripts.append(script)
+        return script
+
+    def close(self):
+        self.unlock()
+        for script in self.scripts:  # one that a failed test has left
+            if script.poll() is None:
+                os.killpg(script.pid, signal.SIGKILL)
+                script.wait()
+            script.stdout.close()
+            script.stderr.close()
 
     def package(self, name, files, version="1"):
         """Puts a Debian package as it stands once unpacked; files is {path: bytes or text}."""
@@ -85,6 +108,12 @@ class Workshop:
     def calls(self):
         path = self.folder / "calls"
         return path.read_text().splitlines() if path.exists() else []
+
+
+def first_line(stream):
+    """A script's next line, which must come soon."""
+    assert select.select([stream], [], [], 20)[0], "nothing was said"
+    return stream.readline()
 
 
 def tgz(files):
@@ -118,6 +147,17 @@ def mo(pairs, order="<", charset="UTF-8"):
             texts += data + b"\0"
     head = struct.pack(order + "7I", 0x950412DE, 0, len(pairs), 28, 28 + 8 * len(pairs), 0, 0)
     return head + b"".join(tables) + texts
+
+
+def safetensors(shapes):
+    """A safetensors file of f32 zeros."""
+    header, end = {"__metadata__": {"format": "pt"}}, 0
+    for name, shape in shapes.items():
+        size = 4 * math.prod(shape)
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [end, end + size]}
+        end += size
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + bytes(end)
 
 
 def poems(count, seed=1, lines=4, width=5):

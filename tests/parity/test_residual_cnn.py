@@ -14,7 +14,7 @@ import torch
 from common import ROOT, assert_close, parity
 from PIL import Image
 from safetensors.torch import save_file
-from test_channel import COORDINATE, Cbam, Coordinate, Eca, SqueezeExcitation, layer
+from twins.channel import COORDINATE, Cbam, Coordinate, Eca, SqueezeExcitation, layer
 from torch import nn
 from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode

@@ -14,11 +14,11 @@ def read_mo(path):
     data = path.read_bytes()
     order = next((order for order in "<>" if data[:4] == struct.pack(order + "I", MAGIC)), None)
     if order is None:
-        common.fail(f"{common.shown(path)} is no compiled catalog of gettext.")
+        common.damaged(path, "it is no compiled catalog of gettext")
 
     def text(table, i, charset):
         length, offset = struct.unpack_from(order + "II", data, table + 8 * i)
-        if offset + length > len(data):
+        if data[offset + length:offset + length + 1] != b"\0":  # that each text ends with
             raise struct.error(f"text {i} ends behind the file")
         return data[offset:offset + length].decode(charset)
 
@@ -28,7 +28,7 @@ def read_mo(path):
         charset = head[1] if head else "utf-8"
         pairs = [(text(originals, i, charset), text(translations, i, charset)) for i in range(count)]
     except (struct.error, UnicodeDecodeError, LookupError) as error:
-        common.fail(f"{common.shown(path)} is damaged or cut: {error}")
+        common.damaged(path, error)
     return [(source.rpartition("\x04")[2].rpartition("\0")[2], target.rpartition("\0")[2]) for source, target in pairs if source]
 
 

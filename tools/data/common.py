@@ -16,6 +16,8 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PACKAGES = ROOT / ".cache/data/packages"
 NAME = pathlib.Path(sys.argv[0]).name
+# Unicode's blocks of Chinese characters, for a [...]; with that for private use, where some old texts have rare ones.
+HAN = "\u3400-\u4dbf\u4e00-\u9fff\ue000-\uf8ff\uf900-\ufaff\U00020000-\U0003347f"
 
 
 def fail(message):
@@ -32,29 +34,64 @@ def shown(path):
     return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
 
 
+def remedy(*paths):
+    """What to do about damaged files of packages: their packages' folders are to go."""
+    inside = len(PACKAGES.parts) + 1
+    folders = dict.fromkeys(shown(pathlib.Path(*path.parts[:inside]) if path.is_relative_to(PACKAGES) else path) for path in paths)
+    return f"delete {' and '.join(folders)}, and the next run fetches {'it' if len(folders) == 1 else 'them'} again"
+
+
+def damaged(path, what):
+    """Ends the script: a file of a package is not what its format says."""
+    fail(f"{shown(path)} is damaged or cut short: {what}; {remedy(path)}.")
+
+
+def run(main):
+    """main(); where a user stops it, or a file cannot be read or written, that is said in one sentence."""
+    try:
+        main()
+    except KeyboardInterrupt:
+        print(f"{NAME}: stopped; the next run goes on with what has been fetched.", file=sys.stderr)
+        sys.exit(130)  # as a shell says it
+    except OSError as error:
+        path = pathlib.Path(error.filename or "")
+        where = f"{shown(path)}: " if error.filename else ""
+        fail(where + (error.strerror or str(error)) + (f"; {remedy(path)}." if path.is_relative_to(PACKAGES) else "."))
+
+
 def begin(description, recipe):
     """The folder of --out, once no other script of this checkout is at work; ends here if it is complete already."""
+    global lock, recipe_of_manifest  # the lock is held until the script ends
+    recipe_of_manifest = recipe
     parser = argparse.ArgumentParser(prog=NAME, description=description)
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / ".cache/data" / NAME, metavar="DIR",
                         help=f"where the files go (default .cache/data/{NAME})")
     out = parser.parse_args().out.absolute()
     if not _is_current(out, recipe):
-        global lock  # held until the script ends
         try:
             PACKAGES.mkdir(parents=True, exist_ok=True)
             lock = open(PACKAGES / ".lock", "w")
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                print(f"{NAME}: another script of tools/data is at work; waiting until it ends.", file=sys.stderr, flush=True)
+                fcntl.flock(lock, fcntl.LOCK_EX)
         except OSError as error:
             fail(f"cannot write to {shown(PACKAGES)}: {error.strerror}")
-        fcntl.flock(lock, fcntl.LOCK_EX)
     if _is_current(out, recipe):
         say(f"{shown(out)} is complete")
         sys.exit(0)
     return out
 
 
+CHANGED = ("the package has changed and the script has not, or it is damaged "
+           f"(delete its folder in {shown(PACKAGES)}, and the next run fetches it again).")
+
+
 def check_range(what, value, low, high):
     if not low <= value <= high:
-        fail(f"{what}: {value:,} came, {low:,} to {high:,} were expected; the package has changed and the script has not.")
+        expected = f"{low:,} to {high:,} were" if low < high else f"{low:,} was"
+        fail(f"{what}: {value:,} came, {expected} expected; {CHANGED}")
 
 
 def bucket(key, buckets):
@@ -95,11 +132,21 @@ def read_text(path):
     try:
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        return fail(f"{shown(path)} is not UTF-8 at byte {error.start}: it is damaged or has changed.")
+        return damaged(path, f"it is not UTF-8 at byte {error.start}")
 
 
-def report(out, facts):
+def read_json(path):
+    try:
+        return json.loads(read_text(path))
+    except ValueError as error:
+        return damaged(path, f"it is no JSON ({error})")
+
+
+def report(out, facts, texts=None):
+    """A line for each file with its counts; of texts, their characters too."""
     for name, counts in facts.items():
+        if texts:
+            counts = {**counts, "characters": len(texts[name])}
         say(f"{shown(out / name)}: " + ", ".join(f"{value:,} {what}" for what, value in counts.items() if isinstance(value, int)))
 
 
@@ -117,7 +164,8 @@ def _is_current(out, recipe):
 
 def write_all(out, texts, facts, manifest):
     """Writes the texts (or bytes), then the manifest with the facts of each; every file whole or not at all."""
-    manifest["files"] = {}
+    manifest = {"name": NAME, "holds": manifest["holds"], "licence": manifest["licence"], "made_by": f"tools/data/{NAME}",
+                "recipe": recipe_of_manifest, **manifest, "files": {}}
     try:
         out.mkdir(parents=True, exist_ok=True)
         (out / "manifest.json").unlink(missing_ok=True)

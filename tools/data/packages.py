@@ -8,6 +8,7 @@ import fnmatch
 import gzip
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -15,11 +16,12 @@ import tarfile
 import zipfile
 import zlib
 
-from common import PACKAGES, ROOT, fail, say, shown
+from common import PACKAGES, ROOT, fail, read_text, remedy, say, shown
 
 
 def _fetched(folder, fetch):
     """The folder, filled by fetch(scratch), which gives the path of what becomes it, unless it is there."""
+    _refuse_file(folder)
     if not folder.exists():
         scratch = PACKAGES / ".part"
         try:
@@ -32,12 +34,23 @@ def _fetched(folder, fetch):
     return folder
 
 
+def _refuse_file(folder):
+    if folder.exists() and not folder.is_dir():
+        fail(f"{shown(folder)} is a file, and the folder of a package is wanted there; {remedy(folder)}.")
+
+
+def package_files(folder, pattern):
+    """The sorted paths of the files in an unpacked package that match the pattern: one at least."""
+    files = sorted(path for path in folder.glob(pattern) if path.is_file())
+    if not files:
+        fail(f"the package in {shown(folder)} lacks {pattern}: it has changed and the script has not, or the folder is damaged "
+             f"({remedy(folder)}).")
+    return files
+
+
 def package_file(folder, path):
     """The path of a file in an unpacked package."""
-    if not (folder / path).is_file():
-        fail(f"the package in {shown(folder)} lacks {path}: it has changed and the script has not, or the folder is damaged "
-             "(delete it, and the next run fetches it again).")
-    return folder / path
+    return package_files(folder, path)[0]
 
 
 def _run(command, cwd=None):
@@ -53,19 +66,25 @@ def _need(tools, package):
 
 def debian_packages(*names):
     """[(folder, version)] of unpacked packages, fetched unless they are there. Installs nothing and needs no root."""
-    missing = [name for name in names if not (PACKAGES / name / "VERSION").exists()]
+    missing = [name for name in names if not _is_whole(name)]
+    for name in missing:
+        _refuse_file(PACKAGES / name)
     if missing:
         _need(("apt-get", "dpkg-deb"), missing[0])
         say(f"fetching from Debian's packages: {', '.join(missing)}")
     for name in missing:  # one by one: what an interrupted run has fetched stays
         shutil.rmtree(PACKAGES / name, ignore_errors=True)
         _fetched(PACKAGES / name, lambda scratch, name=name: _unpack_debian(_download_debian(name, scratch)))
-    return [(PACKAGES / name / "files", (PACKAGES / name / "VERSION").read_text().strip()) for name in names]
+    return [(PACKAGES / name / "files", read_text(PACKAGES / name / "VERSION").strip()) for name in names]
+
+
+def _is_whole(name):
+    return (PACKAGES / name / "VERSION").is_file() and (PACKAGES / name / "files").is_dir()
 
 
 def first_debian_package(*names):
     """The first of the names that is here or that Debian's lists know; the first of all where none is."""
-    here = [name for name in names if (PACKAGES / name / "VERSION").exists()]
+    here = [name for name in names if _is_whole(name)]
     if not here and shutil.which("apt-cache"):
         here = [name for name in names if _run(["apt-cache", "show", name]).returncode == 0]
     return (here or names)[0]
@@ -106,17 +125,24 @@ def _download_debian(name, folder):
 def run_packaged(package, program, *arguments):
     """Standard output of a program of a package; shared libraries that the system lacks are fetched the same way."""
     (folder, _), = debian_packages(package)
+    path = package_file(folder, program)
     libraries = []
     for attempt in (1, 2):
         environment = {**os.environ, "LC_ALL": "C", "LD_LIBRARY_PATH": ":".join(map(str, libraries))}
-        done = subprocess.run([folder / program, *arguments], stdin=subprocess.DEVNULL, capture_output=True, env=environment)
+        try:
+            done = subprocess.run([path, *arguments], stdin=subprocess.DEVNULL, capture_output=True, env=environment)
+        except OSError as error:
+            fail(f"{shown(path)} cannot be run: {error.strerror}; {remedy(path)}.")
         if done.returncode == 0:
             return done.stdout
         if attempt == 1 and b"shared libraries" in done.stderr:
-            depends = (folder.parent / "DEPENDS").read_text().replace("|", ",").split(",")
+            depends = read_text(package_file(folder.parent, "DEPENDS")).replace("|", ",").split(",")
             needed = {word.split()[0] for word in depends if word.strip().startswith("lib")} - {"libc6"}
             libraries = {path.parent for other, _ in debian_packages(*needed) for path in other.glob("**/*.so.*")}
-    return fail(f"{program} of the package {package} does not run: {done.stderr.decode(errors='replace').strip()}")
+    ended = f"it ended {'by signal' if done.returncode < 0 else 'with code'} {abs(done.returncode)}, and said nothing"
+    reason = " ".join(done.stderr.decode(errors="replace").split()) or ended
+    read = [argument for argument in arguments if isinstance(argument, pathlib.Path)]  # may be what is damaged as well
+    return fail(f"{program} of the package {package} does not run: {reason} (where something is damaged: {remedy(path, *read)}).")
 
 
 def python_package(name, version, wanted=("*",), source=False):
@@ -137,11 +163,17 @@ def npm_package(name, version, wanted=("*",)):
     def fetch(scratch):
         _need(("npm",), name)
         say(f"fetching from npm's packages: {name} {version}")
-        done = _run(["npm", "pack", "--silent", "--ignore-scripts", f"{name}@{version}"], cwd=scratch)
+        done = _run(["npm", "pack", "--loglevel=error", "--fetch-retries=1", "--ignore-scripts", f"{name}@{version}"], cwd=scratch)
         if done.returncode:
-            fail(f"npm could not fetch {name} {version}; is there a network? ({_last_line(done.stderr) or 'npm says nothing'})")
+            fail(f"npm could not fetch {name} {version}; is there a network? ({_npm_reason(done.stderr) or 'npm says nothing'})")
         return _unpack_archive(scratch, wanted)
     return _fetched(PACKAGES / f"{name}-{version}", fetch)
+
+
+def _npm_reason(text):
+    """The first line that says more than a code: those behind it are general advice and where a log is."""
+    lines = [found[1].strip() for found in re.finditer(r"^npm (?:error|ERR!)(.*)$", text, flags=re.MULTILINE)]
+    return next((line for line in lines if line and not re.match("(code|syscall|errno|path|dest) ", line)), _last_line(text))
 
 
 def _last_line(text):

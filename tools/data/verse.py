@@ -4,8 +4,7 @@ import re
 
 import common
 
-HAN = "㐀-䶿一-鿿豈-﫿𠀀-𳍿"  # Unicode's blocks of Chinese characters
-VERSE = re.compile(rf"([{HAN}]+)([，。？！；])")
+VERSE = re.compile(rf"([{common.HAN}]+)([，。？！；])")
 
 
 def regular(text):
@@ -66,4 +65,4 @@ def write(out, parts, manifest, alphabet):
     distinct = len(set("".join(texts.values())) - {"\n"})
     common.check_range("distinct characters besides newline", distinct, *alphabet)
     common.write_all(out, texts, facts, {**manifest, "distinct_characters": distinct})
-    common.report(out, {name: {**facts[name], "characters": len(texts[name])} for name in texts})
+    common.report(out, facts, texts)
