@@ -14,10 +14,10 @@ import torch
 from common import ROOT, assert_close, parity
 from PIL import Image
 from safetensors.torch import save_file
-from twins.channel import COORDINATE, Cbam, Coordinate, Eca, SqueezeExcitation, layer
 from torch import nn
 from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
+from twins.channel import COORDINATE, Cbam, Coordinate, Eca, SqueezeExcitation, layer
 
 COMMAND = os.environ.get("FOVEA_COMMAND", str(ROOT / "build/release/bin/fovea"))
 
