@@ -24,6 +24,10 @@ ChannelAttention make_channel_attention(const std::string& name, const ChannelOp
 
 void ChannelOptions::visit(FieldVisitor& v) {
   v.field("channels", channels, "of the feature maps");
+  visit_settings(v);
+}
+
+void ChannelOptions::visit_settings(FieldVisitor& v) {
   v.field("reduction", reduction, "channels per hidden channel");
   v.field("least_hidden", least_hidden, "hidden channels at least");
   v.field("bias", bias, "of the hidden layer and what follows it");

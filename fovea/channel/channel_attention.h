@@ -30,6 +30,7 @@ struct ChannelOptions {
   double eps = 1e-5;              // of the norm
   double momentum = 0.1;          // of its running mean and variance
   void visit(FieldVisitor& visitor);
+  void visit_settings(FieldVisitor& visitor);  // all but channels, where the maps have them
 };
 
 class ChannelAttentionImpl : public torch::nn::Module {

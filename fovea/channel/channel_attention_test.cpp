@@ -105,6 +105,12 @@ TEST(ChannelAttention, WrongInputsAndOptionsAreNamed) {
   expect_says(error_of([] { make_channel_attention("cbam", {.channels = 64, .order = "spacial"}); }),
               "did you mean \"spatial\"");
   expect_says(error_of([] { make_channel_attention("coordinate", {.channels = 64, .norm = "bach"}); }), "\"batch\"");
+  for (const double momentum : {-3.0, 1.5, double(NAN)})
+    expect_says(error_of([&] { make_channel_attention("coordinate", {.channels = 64, .momentum = momentum}); }),
+                "coordinate: momentum is ");
+  for (const double eps : {-1.0, double(INFINITY), double(NAN)})
+    expect_says(error_of([&] { make_channel_attention("coordinate", {.channels = 64, .eps = eps}); }),
+                "coordinate: eps is ");
   expect_says(error_of([] { make_channel_attention("squeeze", {.channels = 64}); }),
               "unknown channel attention \"squeeze\"");
 }

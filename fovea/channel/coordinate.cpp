@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fovea/channel/coordinate.h"
 
-#include <ATen/ops/batch_norm.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/zeros.h>
 
 #include "fovea/base/nearest.h"
 #include "fovea/base/probe.h"
@@ -18,16 +15,11 @@ CoordinateAttentionImpl::CoordinateAttentionImpl(const ChannelOptions& options)
       activation_(activation(options.activation.empty() ? "hard_swish" : options.activation)) {
   FOVEA_CHECK_CONFIG(options.norm == "batch" || options.norm == "none", "coordinate: unknown norm \"", options.norm,
                      "\"", suggestion(options.norm, {"batch", "none"}));
-  FOVEA_CHECK_CONFIG(options.eps >= 0, "coordinate: eps is ", options.eps, ", wanted at least 0");
   const int64_t C = options.channels, inner = hidden();
   const auto layer = [&](int64_t from, int64_t to) { return make_linear(from, to, options.bias); };
   down = register_module("down", layer(C, inner));
-  if (options.norm == "batch") {
-    norm_weight = register_parameter("norm_weight", at::ones({inner}));
-    norm_bias = register_parameter("norm_bias", at::zeros({inner}));
-    norm_mean = register_buffer("norm_mean", at::zeros({inner}));
-    norm_variance = register_buffer("norm_variance", at::ones({inner}));
-  }
+  if (options.norm == "batch")
+    norm = BatchNorm("coordinate", {.width = inner, .eps = options.eps, .momentum = options.momentum}, *this);
   rows = register_module("rows", layer(inner, C));
   columns = register_module("columns", layer(inner, C));
 }
@@ -40,10 +32,7 @@ Tensor CoordinateAttentionImpl::attend(const Tensor& x) const {
   const int64_t Y = x.size(2);
   const Tensor means = at::cat({x.mean(3), x.mean(2)}, 2).transpose(1, 2);  // [B, Y + X, C]
   Tensor f = linear(down, means);                                           // [B, Y + X, hidden]
-  if (norm_weight.defined())
-    f = at::batch_norm(f.transpose(1, 2), norm_weight, norm_bias, norm_mean, norm_variance, is_training(),
-                       options_.momentum, options_.eps, false)
-            .transpose(1, 2);
+  if (!norm.is_empty()) f = norm.forward(f.transpose(1, 2), is_training()).transpose(1, 2);
   f = activation_(f);
   const Tensor row = linear(rows, f.slice(1, 0, Y)).sigmoid().transpose(1, 2);     // [B, C, Y]
   const Tensor column = linear(columns, f.slice(1, Y)).sigmoid().transpose(1, 2);  // [B, C, X]

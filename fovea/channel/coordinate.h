@@ -10,6 +10,7 @@
 
 #include "fovea/channel/channel_attention.h"
 #include "fovea/layers/activation.h"
+#include "fovea/layers/batch_norm.h"
 
 namespace fovea {
 
@@ -20,9 +21,8 @@ class CoordinateAttentionImpl final : public ChannelAttentionImpl {
   explicit CoordinateAttentionImpl(const ChannelOptions& options);
   int64_t multiply_adds(int64_t Y, int64_t X) const override;
 
-  torch::nn::Linear down{nullptr};  // C -> hidden
-  Tensor norm_weight, norm_bias, norm_mean,
-      norm_variance;                                  // [hidden], undefined without norm; the last two are buffers
+  torch::nn::Linear down{nullptr};                    // C -> hidden
+  BatchNorm norm;                                     // over hidden; empty without
   torch::nn::Linear rows{nullptr}, columns{nullptr};  // hidden -> C
 
  protected:

@@ -12,7 +12,8 @@ namespace fovea {
 at::Tensor first_token(const at::Tensor& hidden, const at::Tensor& start) {
   FOVEA_CHECK(hidden.dim() == 3 && hidden.size(1) > 0, "hidden is ", hidden.sizes(), ", wanted [B, T, C] with T > 0");
   if (!start.defined()) return hidden.select(1, 0);
-  return hidden.index({at::arange(hidden.size(0), start.options()), start});  // [B, C]
+  const at::Tensor slot = start.clamp_max(hidden.size(1) - 1);
+  return hidden.index({at::arange(hidden.size(0), start.options()), slot});  // [B, C]
 }
 
 PoolerImpl::PoolerImpl(PoolerOptions options)

@@ -11,7 +11,8 @@
 
 namespace fovea {
 
-// hidden [B, T, C] -> [B, C]: each row's first real token, in slot start[b] (int64 [B]; undefined: slot 0).
+// hidden [B, T, C] -> [B, C]: each row's first real token, in slot start[b] (int64 [B]; undefined: slot 0). A row
+// without tokens has the state of its padding, which may all stand on the left (start = T).
 at::Tensor first_token(const at::Tensor& hidden, const at::Tensor& start = {});
 
 struct PoolerOptions {

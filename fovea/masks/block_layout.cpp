@@ -2,13 +2,21 @@
 #include "fovea/masks/block_layout.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <string>
 
 namespace fovea {
 namespace {
 
-// Scores carry their integers as floating numbers.
-int64_t integer_at(const ArrayView& view, int64_t i, int64_t j = 0, int64_t k = 0, int64_t l = 0) {
-  return view.type == ViewType::kInt64 ? view.at<int64_t>(i, j, k, l) : int64_t(view.at<float>(i, j, k, l));
+// Scores carry their integers as floating numbers. `before` and `after` stand around one that is none.
+int64_t integer(const ArrayView& view, const std::array<int64_t, 4>& at, const std::string& before, const char* after) {
+  const auto [i, j, k, l] = at;
+  if (view.type == ViewType::kInt64) return view.at<int64_t>(i, j, k, l);
+  const float number = view.at<float>(i, j, k, l);
+  const bool whole = std::abs(number) < 9e18F && number == std::floor(number);  // NaN is not
+  FOVEA_CHECK_KIND(ErrorKind::kArgument, whole, before, number, after, ", wanted a whole number");
+  return int64_t(number);
 }
 
 }  // namespace
@@ -37,11 +45,15 @@ void BlockLayout::read_texts(const char* what, int64_t form, const std::vector<A
   for (const ArrayView* view : {start, lengths})
     FOVEA_CHECK_KIND(ErrorKind::kArgument, view == nullptr || (view->rank == 1 && view->size[0] == shape.B), what,
                      ": start and lengths: wanted [", shape.B, "]");
+  const auto number = [&](const ArrayView& view, int64_t b) {
+    return integer(view, {b}, std::string(what) + ": a start or length is ", "");
+  };
   for (int64_t b = 0; b < (form == 0 ? 1 : shape.B); ++b) {
-    const int64_t begin = start ? integer_at(*start, b) : 0;
-    const int64_t end = lengths ? begin + integer_at(*lengths, b) : shape.S;
-    FOVEA_CHECK_KIND(ErrorKind::kArgument, 0 <= begin && begin <= end && end <= shape.S, what, ": sequence ", b,
-                     " is slots ", begin, " … ", end, ", wanted some of 0 … ", shape.S);
+    const int64_t begin = start ? number(*start, b) : 0, most = shape.S - std::clamp<int64_t>(begin, 0, shape.S);
+    const int64_t length = lengths ? number(*lengths, b) : most;
+    FOVEA_CHECK_KIND(ErrorKind::kArgument, 0 <= begin && begin <= shape.S && 0 <= length && length <= most, what,
+                     ": sequence ", b, " is ", length, " slots from ", begin, " on, wanted some of 0 … ", shape.S);
+    const int64_t end = begin + length;
     texts_.push_back({begin, end, (end - begin) / size_ + ((end - begin) % size_ != 0)});
   }
 }
@@ -51,12 +63,13 @@ void BlockLayout::read_lists(const char* what, const ArrayView& listed, const At
                    listed.rank == 4 && (listed.size[0] == 1 || listed.size[0] == shape.B) &&
                        (listed.size[1] == 1 || listed.size[1] == shape.H),
                    what, ": listed: wanted [B or 1, H or 1, blocks, each] with B = ", shape.B, ", H = ", shape.H);
+  const std::string before = std::string(what) + ": block ";
   listed_batches_ = listed.size[0], listed_heads_ = listed.size[1];
   listed_rows_ = listed.size[2], each_ = listed.size[3];
   for (int64_t b = 0; b < listed_batches_; ++b)
     for (int64_t h = 0; h < listed_heads_; ++h)
       for (int64_t i = 0; i < listed_rows_; ++i)
-        for (int64_t r = 0; r < each_; ++r) listed_.push_back(int32_t(integer_at(listed, b, h, i, r)));
+        for (int64_t r = 0; r < each_; ++r) listed_.push_back(integer(listed, {b, h, i, r}, before, " is listed"));
   for (int64_t b = 0; b < std::max<int64_t>(listed_batches_, int64_t(texts_.size())); ++b) {
     if (!is_sparse(b)) continue;
     FOVEA_CHECK_KIND(ErrorKind::kArgument, listed_rows_ >= blocks(b), what, ": sequence ", b, " has ", blocks(b),

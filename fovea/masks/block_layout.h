@@ -31,7 +31,7 @@ class BlockLayout {
   bool is_global(int64_t b, int64_t i) const { return i == 0 || i == blocks(b) - 1; }
   // How many of the blocks first … last are listed for block i, each as often as it is.
   int64_t listings(int64_t b, int64_t h, int64_t i, int64_t first, int64_t last) const {
-    const int32_t* listed = list(b, h, i);
+    const int64_t* listed = list(b, h, i);
     int64_t count = 0;
     for (int64_t r = 0; r < each_; ++r) count += first <= listed[r] && listed[r] <= last;
     return count;
@@ -49,7 +49,7 @@ class BlockLayout {
     int64_t begin, end, blocks;
   };
   const Text& text(int64_t b) const { return texts_[texts_.size() > 1 ? size_t(b) : 0]; }
-  const int32_t* list(int64_t b, int64_t h, int64_t i) const {
+  const int64_t* list(int64_t b, int64_t h, int64_t i) const {
     const int64_t row = (listed_batches_ > 1 ? b : 0) * listed_heads_ + (listed_heads_ > 1 ? h : 0);
     return listed_.data() + (row * listed_rows_ + i) * each_;
   }
@@ -58,7 +58,7 @@ class BlockLayout {
 
   int64_t size_ = 1, least_ = 1;
   std::vector<Text> texts_;  // one, or one a row of the batch
-  std::vector<int32_t> listed_;
+  std::vector<int64_t> listed_;
   int64_t listed_batches_ = 1, listed_heads_ = 1, listed_rows_ = 0, each_ = 0;
 };
 

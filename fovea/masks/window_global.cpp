@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 #include <vector>
 
 #include "fovea/masks/registry.h"
@@ -15,8 +16,9 @@ namespace {
 class WindowGlobalRule final : public InlinedRule<WindowGlobalRule> {
  public:
   WindowGlobalRule(int64_t reach, ArrayView is_global, bool global_rows, int64_t shift)
-      : reach_(reach), global_(is_global), global_rows_(global_rows), shift_(shift) {
+      : global_(is_global), global_rows_(global_rows), shift_(shift) {
     const int64_t batches = global_.rank == 2 ? global_.size[0] : 1, keys = global_.size[global_.rank - 1];
+    reach_ = std::min(reach, keys);  // no key is farther, and q + reach_ does not overflow
     for (int64_t b = 0; b < batches; ++b) {
       before_.emplace_back(1, 0);
       for (int64_t i = 0; i < keys; ++i) before_.back().push_back(before_.back().back() + int32_t{global(b, i)});
@@ -94,7 +96,8 @@ void register_masks_window_global(MasksRegistry& registry) {
                   if (s.T <= s.S) {
                     const auto global = at::arange(s.S).remainder(7).eq(0);
                     out = {masks::window_global(2, global), masks::window_global(0, global.unsqueeze(0).repeat({s.B, 1})),
-                           masks::window_global(2, global, false)};
+                           masks::window_global(2, global, false),
+                           masks::window_global(std::numeric_limits<int64_t>::max(), global, false)};
                   }
                   return out;
                 }});

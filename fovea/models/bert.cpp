@@ -115,13 +115,21 @@ Tensor BertImpl::encode(const Batch& batch) const {
   return encoder_->forward(embed(batch), stack_input(batch));  // [B, T, C]
 }
 
+// A row without tokens has the vector of its padding. Where no row has a slot, there is none: then it gets one.
+Tensor BertImpl::pool(const Tensor& hidden, const Batch& batch) const {
+  if (hidden.size(1) > 0) return pooler_->forward(hidden, batch.start);  // [B, C]
+  const int64_t B = hidden.size(0), pad = std::clamp<int64_t>(config_.pad_token_id, 0, config_.vocab_size - 1);
+  const auto like = batch.ids.options();
+  return pooler_->forward(encode({.ids = at::full({B, 1}, pad, like), .lengths = at::zeros({B}, like)}));
+}
+
 Tensor BertImpl::classify(const Tensor& hidden, const Batch& batch) const {
-  return classifier_->forward(bert_pools(config_) ? pooler_->forward(hidden, batch.start) : hidden);
+  return classifier_->forward(bert_pools(config_) ? pool(hidden, batch) : hidden);
 }
 
 Tensor BertImpl::pooled(const Batch& batch) const {
   FOVEA_CHECK(has_pooler(), "this ", config_.type, " model has no pooler");
-  return pooler_->forward(encode(batch), batch.start);
+  return pool(encode(batch), batch);
 }
 
 Tensor BertImpl::forward(const Batch& batch) const {

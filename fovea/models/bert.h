@@ -105,6 +105,7 @@ class BertImpl : public EncoderModelImpl {
   Classifier classifier_;
 
  private:
+  Tensor pool(const Tensor& hidden, const Batch& batch) const;  // [B, C]
   CrossEntropySum word_loss(const Tensor& hidden, const Tensor& labels, double label_smoothing) const;
   CrossEntropySum answer_loss(const Tensor& hidden, const Batch& batch) const;
 };

@@ -96,6 +96,28 @@ TEST(BertModel, PackedTextsEqualSingleOnes) {
   EXPECT_TRUE(bert_near(packed.slice(1, 3, 7), model->forward({.ids = ids.slice(1, 3, 7)})));
 }
 
+// It is told by a slot of padding, on whichever side that stands; a batch without slots is given one.
+TEST(BertModel, ARowWithoutTokensIsClassifiedAsAnyPadding) {
+  const torch::NoGradGuard no_grad;
+  for (const std::string type : {"bert", "roberta", "distilbert"}) {
+    auto model = wide_bert("classifier", type);
+    const auto ids = bert_ids(2, 5);
+    ids[1].fill_(0);  // the padding's id
+    const auto right = model->forward({.ids = ids, .lengths = longs({5, 0})});
+    EXPECT_TRUE(bert_near(model->forward({.ids = ids, .lengths = longs({5, 0}), .start = longs({0, 5})}), right));
+    EXPECT_TRUE(bert_near(model->forward({.ids = ids, .start = longs({0, 5})}), right)) << type;
+    const auto none = at::zeros({2, 0}, at::kLong);
+    for (const Tensor& lengths : {Tensor(), longs({0, 0})}) {
+      const auto empty = model->forward({.ids = none, .lengths = lengths, .start = lengths});
+      EXPECT_TRUE(bert_near(empty, right[1].expand({2, 3}))) << type;
+    }
+    EXPECT_EQ(model->loss({.ids = none, .labels = longs({1, 0})}).count, 2) << type;
+    for (const int64_t T : {0, 4})
+      EXPECT_EQ(model->forward({.ids = at::zeros({0, T}, at::kLong)}).sizes(), (std::vector<int64_t>{0, 3})) << type;
+  }
+  EXPECT_EQ(wide_bert("none")->pooled({.ids = at::zeros({2, 0}, at::kLong)}).sizes(), (std::vector<int64_t>{2, 12}));
+}
+
 TEST(BertModel, EmptyBatchesAndWrongCalls) {
   const torch::NoGradGuard no_grad;
   auto model = wide_bert("masked_lm");
@@ -118,7 +140,6 @@ TEST(BertModel, EmptyBatchesAndWrongCalls) {
   says([&] { model->loss({.ids = bert_ids(1, 3)}); }, "no labels");
   says([&] { model->pooled({.ids = bert_ids(1, 3)}); }, "no pooler");
   says([&] { wide_bert("none")->loss({.ids = bert_ids(1, 3), .labels = longs({1})}); }, "without a head");
-  says([&] { wide_bert("classifier")->forward({.ids = at::zeros({1, 0}, at::kLong)}); }, "T > 0");
   says(
       [&] {
         wide_bert("question_answering")->loss({.ids = bert_ids(1, 3), .labels = longs({0, 1}).unsqueeze(0)}, 0.1);

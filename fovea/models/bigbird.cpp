@@ -18,6 +18,8 @@
 namespace fovea {
 namespace {
 
+constexpr int64_t kRandomBlocks = 1 << 20;  // fewer than this
+
 BertConfig bigbird_bert(BertConfig c) {
   c.type = "big_bird";
   return c;
@@ -69,8 +71,8 @@ BigBirdImpl::BigBirdImpl(BigBirdConfig config)
       options_(std::move(config)) {
   options_.bert = {};
   FOVEA_CHECK_CONFIG(options_.block_size > 0, "big_bird: block_size is ", options_.block_size, ", wanted at least 1");
-  FOVEA_CHECK_CONFIG(options_.random_blocks >= 0 && options_.random_blocks < 1 << 20, "big_bird: num_random_blocks is ",
-                     options_.random_blocks, ", wanted 0 or more");
+  FOVEA_CHECK_CONFIG(options_.random_blocks >= 0 && options_.random_blocks < kRandomBlocks,
+                     "big_bird: num_random_blocks is ", options_.random_blocks, ", wanted 0 … ", kRandomBlocks - 1);
   const BertConfig& c = config_;
   if (c.head == "question_answering") {
     answer_feed_forward_ = register_module(

@@ -125,6 +125,21 @@ TEST(BigBirdModel, RandomBlocksAreThoseOfTransformers) {
   bigbird_says([] { random_blocks({.size = 256, .each = 3, .positions = 4096}, 16); }, "are left to it");
 }
 
+TEST(BigBirdModel, ARowWithoutTokensIsClassifiedAsAnyPadding) {
+  const torch::NoGradGuard no_grad;
+  const auto model = wide_bigbird("classifier");
+  for (const int64_t T : {4, 20}) {  // dense, sparse
+    const auto ids = bigbird_ids(2, T);
+    ids[1].fill_(0);  // the padding's id
+    const auto right = model->forward({.ids = ids, .lengths = numbers({T, 0})});
+    const auto left = model->forward({.ids = ids, .lengths = numbers({T, 0}), .start = numbers({0, T})});
+    EXPECT_TRUE(bigbird_near(left, right)) << T;
+    EXPECT_TRUE(bigbird_near(model->forward({.ids = at::zeros({2, 0}, at::kLong)}), right[1].expand({2, 3}))) << T;
+    EXPECT_EQ(model->forward({.ids = at::zeros({0, T}, at::kLong)}).sizes(), (std::vector<int64_t>{0, 3}));
+  }
+  EXPECT_EQ(model->forward({.ids = at::zeros({0, 0}, at::kLong)}).sizes(), (std::vector<int64_t>{0, 3}));
+}
+
 TEST(BigBirdModel, NoTokensOneTokenAndWrongCalls) {
   const torch::NoGradGuard no_grad;
   for (const std::string& head : kBigBirdHeads) {
@@ -187,7 +202,7 @@ TEST(BigBirdModel, BadConfigurations) {
   bigbird_says([&] { BigBird{c}; }, "block_size is 0, wanted at least 1");
   c = bigbird_config("masked_lm");
   c.random_blocks = -1;
-  bigbird_says([&] { BigBird{c}; }, "num_random_blocks is -1");
+  bigbird_says([&] { BigBird{c}; }, "num_random_blocks is -1, wanted 0 … 1048575");
   c = bigbird_config("next_sentence");
   bigbird_says([&] { BigBird{c}; }, "unknown head \"next_sentence\"");
 }

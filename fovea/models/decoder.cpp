@@ -12,6 +12,8 @@
 namespace fovea {
 namespace {
 
+constexpr const char* kAdded = "take \"sinusoidal\" or \"learned\", which are added to the embeddings";
+
 StackOptions named_stack(const DecoderConfig& c) {
   return {.layers = c.layers,
           .block = {.attention = {.width = c.width,
@@ -29,6 +31,14 @@ StackOptions named_stack(const DecoderConfig& c) {
           .causal = true,
           .embed_dropout = c.dropout,
           .final_norm = true};
+}
+
+// `"linear" or "softmax"`: those that a decoder can have.
+std::string decoder_variants() {
+  std::string out;
+  for (const auto& [name, entry] : variants_registry().entries())
+    if (entry.causal && !entry.told) out += (out.empty() ? "\"" : " or \"") + name + '"';
+  return out;
 }
 
 class DecoderRecipe : public ModelRecipe {
@@ -69,14 +79,18 @@ DecoderImpl::DecoderImpl(DecoderConfig config) : config_(std::move(config)) {
   FOVEA_CHECK_CONFIG(config_.initializer_range >= 0, "decoder: initializer_range is ", config_.initializer_range,
                      ", wanted at least 0");
   const VariantEntry& arithmetic = variants_registry().at(config_.attention);
-  FOVEA_CHECK_CONFIG(
-      arithmetic.causal, "decoder: attention \"", config_.attention,
-      "\" mixes all keys before a query comes; a decoder's sees the earlier ones only, as \"softmax\" and "
-      "\"linear\" do");
+  FOVEA_CHECK_CONFIG(arithmetic.causal, "decoder: attention \"", config_.attention,
+                     "\" mixes all keys before a query comes; a decoder's sees the earlier ones only; wanted ",
+                     decoder_variants());
+  FOVEA_CHECK_CONFIG(!arithmetic.told, "decoder: attention \"", config_.attention,
+                     "\" is told which tokens are global; a decoder has none; wanted ", decoder_variants());
   build(config_.vocab_size, named_stack(config_), config_.tied, config_.scale_embedding);
   FOVEA_CHECK_CONFIG(arithmetic.scored || decoder_->position->score(1, 1).is_empty(), "decoder: position \"",
-                     config_.position, "\" shifts scores, of which attention \"", config_.attention,
-                     "\" has none; take \"sinusoidal\" or \"rope\"");
+                     config_.position, "\" shifts scores, of which attention \"", config_.attention, "\" has none; ",
+                     kAdded);
+  FOVEA_CHECK_CONFIG(arithmetic.scored || decoder_->position->tables(Positions(int64_t{0}), 1, {}).empty(),
+                     "decoder: position \"", config_.position, "\" turns query and key, of whose product attention \"",
+                     config_.attention, "\" makes no scores: it would say nothing of distances; ", kAdded);
   initialize();
 }
 

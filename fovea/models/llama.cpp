@@ -17,10 +17,11 @@ std::string llama_architecture(const std::string& type) {
   return type == "llama" ? "LlamaForCausalLM" : type == "mistral" ? "MistralForCausalLM" : "Qwen2ForCausalLM";
 }
 
-// Linear and dynamic scaling go beyond the positions that config.json names; the others count what they reach.
+// Linear and dynamic scaling go beyond the positions that config.json names, the second without end: its angles follow
+// the text. The others count what they reach.
 int64_t llama_positions(const LlamaConfig& c) {
-  const bool beyond = c.rope_scaling.type == "linear" || c.rope_scaling.type == "dynamic";
-  return beyond ? int64_t(double(c.positions) * c.rope_scaling.factor) : c.positions;
+  if (c.rope_scaling.type == "dynamic") return 0;  // no limit
+  return c.rope_scaling.type == "linear" ? int64_t(double(c.positions) * c.rope_scaling.factor) : c.positions;
 }
 
 StackOptions llama_stack(const LlamaConfig& c) {

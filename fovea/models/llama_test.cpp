@@ -91,6 +91,10 @@ TEST(LlamaModel, ScalingSaysHowLongTextsMayBe) {
   EXPECT_EQ(Llama(config)->max_positions(), 24);
   config.rope_scaling = {.type = "linear", .factor = 2.5};
   EXPECT_EQ(Llama(config)->max_positions(), 60);
+  // Its angles follow the text, however long that is.
+  config.rope_scaling = {.type = "dynamic", .factor = 2, .original_positions = 24};
+  EXPECT_EQ(Llama(config)->max_positions(), PositionImpl::kNoLimit);
+  EXPECT_TRUE(Llama(config)->forward({.ids = llama_ids(1, 60)}).isfinite().all().item<bool>());
   config.rope_scaling = {.type = "llama3", .factor = 4, .original_positions = 6};
   EXPECT_EQ(Llama(config)->max_positions(), 24);
   const auto message = error_of([&] { Llama(config)->forward({.ids = llama_ids(1, 25)}); });

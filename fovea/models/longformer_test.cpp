@@ -137,6 +137,19 @@ TEST(LongformerModel, PackedTextsEqualSingleOnes) {
   EXPECT_TRUE(longformer_near(packed.slice(1, 3, 7), single(3, 7)));
 }
 
+TEST(LongformerModel, ARowWithoutTokensIsClassifiedAsAnyPadding) {
+  const torch::NoGradGuard no_grad;
+  const auto model = wide_longformer("classifier");
+  const auto ids = longformer_ids(2, 8);
+  ids[1].fill_(1);  // the padding's id
+  const auto right = model->forward({.ids = ids, .lengths = slots({8, 0})});
+  const auto left = model->forward({.ids = ids, .lengths = slots({8, 0}), .start = slots({0, 8})});
+  EXPECT_TRUE(longformer_near(left, right));
+  EXPECT_TRUE(longformer_near(model->forward({.ids = at::zeros({2, 0}, at::kLong)}), right[1].expand({2, 3})));
+  for (const int64_t T : {0, 4})
+    EXPECT_EQ(model->forward({.ids = at::zeros({0, T}, at::kLong)}).sizes(), (std::vector<int64_t>{0, 3}));
+}
+
 TEST(LongformerModel, NoTokensOneTokenAndWrongCalls) {
   const torch::NoGradGuard no_grad;
   for (const std::string head : {"none", "masked_lm", "token_classifier", "question_answering"}) {

@@ -10,6 +10,7 @@
 #include "fovea/base/probe.h"
 #include "fovea/base/size.h"
 #include "fovea/io/json.h"
+#include "fovea/layers/batch_norm.h"
 #include "fovea/models/config_json.h"
 #include "fovea/models/registry.h"
 #include "fovea/ops/fresh.h"
@@ -17,7 +18,6 @@
 namespace fovea {
 namespace {
 
-constexpr double kNormEps = 1e-5, kNormMomentum = 0.1;  // LibTorch's
 constexpr int64_t kMostStages = 16;
 
 class ResidualCnnRecipe : public ModelRecipe {
@@ -46,37 +46,31 @@ void ResidualCnnConfig::visit(FieldVisitor& v) {
   v.field("stages", stages, "each after the first halves rows and columns");
   v.field("blocks", blocks, "of each stage");
   v.field("channel_attention", channel_attention, "squeeze_excitation, eca, cbam, coordinate or none");
-  visit_section(v, "attention", attention);
+  v.section("attention", [&](FieldVisitor& inner) { attention.visit_settings(inner); });  // channels: each stage's
   v.field("labels", labels, "names of the classes in order; none: as the data has them");
 }
 
-// A convolution without bias and what follows it: batch normalisation (Ioffe & Szegedy 2015).
+// A convolution without bias and what follows it: batch normalisation.
 struct ResidualCnnImpl::NormedConvolution : torch::nn::Module {
   NormedConvolution(int64_t from, int64_t to, int64_t kernel, int64_t stride) : stride(stride) {
     weight = register_parameter("weight", at::empty({to, from, kernel, kernel}));
-    norm_weight = register_parameter("norm_weight", at::empty({to}));
-    norm_bias = register_parameter("norm_bias", at::empty({to}));
-    norm_mean = register_buffer("norm_mean", at::empty({to}));
-    norm_variance = register_buffer("norm_variance", at::empty({to}));
+    norm = BatchNorm("residual_cnn", {.width = to}, *this);
   }
   void initialize() {
     const torch::NoGradGuard no_gradient;
     const int64_t outputs = weight.size(0) * weight.size(2) * weight.size(3);
     weight.normal_(0, std::sqrt(2 / double(outputs)));
-    norm_weight.fill_(1), norm_bias.zero_();
-    norm_mean.zero_(), norm_variance.fill_(1);
+    norm.reset();
   }
   Tensor forward(const Tensor& x) const {
-    const Tensor y = at::conv2d(x, weight, {}, stride, weight.size(2) / 2);
-    return at::batch_norm(y, norm_weight, norm_bias, norm_mean, norm_variance, is_training(), kNormMomentum, kNormEps,
-                          false);
+    return norm.forward(at::conv2d(x, weight, {}, stride, weight.size(2) / 2), is_training());
   }
   // `places` that it makes.
   int64_t multiply_adds(int64_t places) const { return weight.numel() * places; }
 
   int64_t stride;
-  Tensor weight;                                            // [C out, C in, k, k]
-  Tensor norm_weight, norm_bias, norm_mean, norm_variance;  // [C out]; the last two are buffers
+  Tensor weight;   // [C out, C in, k, k]
+  BatchNorm norm;  // over C out
 };
 
 struct ResidualCnnImpl::Block : torch::nn::Module {

@@ -4,9 +4,11 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "fovea/channel/registry.h"
+#include "fovea/io/json.h"
 #include "fovea/models/registry.h"
 #include "tests/gradient_check.h"
 
@@ -47,6 +49,39 @@ TEST(ResidualCnnModel, AnotherHeadKeepsWeightsAndRunningMeans) {
   const auto more = model->with_head("classifier", {"x", "y", "z", "w"});
   EXPECT_EQ(more->forward({.images = images}).size(1), 4);
   EXPECT_TRUE(at::equal(more->encode({.images = images}), model->encode({.images = images})));
+}
+
+// The last batch of an epoch may be one picture, whose last stage is one place: one value has no variance.
+TEST(ResidualCnnModel, ASinglePictureLeavesTheRunningVarianceAlone) {
+  for (const char* attention : {"none", "coordinate"}) {
+    at::manual_seed(2);
+    ResidualCnnConfig config = small_cnn(attention);
+    config.image_size = {2, 2};
+    ResidualCnn model(config);
+    model->train();
+    model->forward({.images = at::randn({5, 2, 2, 2})});  // its running numbers are no longer the first ones
+    const auto before = model->named_buffers(), parameters = model->named_parameters();
+    std::map<std::string, Tensor> kept;
+    for (const auto& item : before) kept[item.key()] = item.value().clone();
+    model->loss({.images = at::randn({1, 2, 2, 2}), .labels = at::tensor({1}, at::kLong)}).sum.backward();
+    for (const auto& item : parameters) EXPECT_TRUE(item.value().grad().isfinite().all().item<bool>()) << item.key();
+    for (const auto& item : model->named_buffers()) {
+      EXPECT_TRUE(item.value().isfinite().all().item<bool>()) << item.key();
+      const bool alone = item.key().starts_with("blocks.1.") && item.key().find("attention") == std::string::npos;
+      const bool variance = item.key().ends_with("norm_variance");
+      EXPECT_EQ(at::equal(item.value(), kept[item.key()]), alone && variance) << item.key();
+    }
+    model->eval();
+    EXPECT_TRUE(model->forward({.images = at::randn({3, 2, 2, 2})}).isfinite().all().item<bool>());
+  }
+}
+
+// The maps say how many channels an attention has; a setting for them would be overwritten.
+TEST(ResidualCnnModel, AnAttentionsChannelsAreNoSetting) {
+  ResidualCnnConfig config;
+  const auto message =
+      error_of([&] { fill_from_json(config, {{"attention", {{"channels", 5}}}}, "recipe", UnknownKeys::kError); });
+  EXPECT_NE(message.find("attention.channels"), std::string::npos) << message;
 }
 
 TEST(ResidualCnnModel, BadSizesAreNamed) {

@@ -48,7 +48,7 @@ void TransformerXlConfig::visit(FieldVisitor& v) {
   v.field("layers", layers, "blocks");
   v.field("heads", heads, "attention heads");
   v.field("hidden", hidden, "width of the feed-forward; 0: 4 times width");
-  v.field("memory", memory, "states of earlier segments that a layer sees");
+  v.field("memory", memory, "states of earlier segments that a layer sees, or as many as there are; 0: none");
   v.field("reach", reach, "distances from here on share a vector; 0: each has its own");
   v.field("activation", activation, "of the feed-forward");
   v.field("pre_norm", pre_norm, "norm before each part instead of after the sum");

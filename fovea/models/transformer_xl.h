@@ -4,7 +4,8 @@
 //   h̃ = [stop_gradient(m); h],  q = W_q h,  k, v = W_k h̃, W_v h̃,  m ← the newest of h̃
 //
 // with relative positions (section 3.3), projections of them and biases for each layer, and the norm after the sum.
-// The softmax over words is the plain one, not the paper's adaptive one, which wide vocabularies want.
+// Where fewer states stand before, a layer sees those: `memory` may be longer than any text. The softmax over words is
+// the plain one, not the paper's adaptive one, which wide vocabularies want.
 //
 // loss() carries memory from batch to batch where Batch::continues says so. forward() is one segment that begins a
 // text. In generation the cache is the memory: a step sees the newest `memory` tokens before it, a prompt itself whole.

@@ -57,7 +57,14 @@ class VitRecipe : public ModelRecipe {
     VitConfig c = config_;
     c.head = "classifier";
     if (c.labels.empty()) c.labels = labels;
-    return Vit(c)->config();
+    const nlohmann::json out = Vit(c)->config();
+    // Hugging Face's folders may leave out what fills no patch; who chooses sizes hardly means to.
+    const auto image = image_axes("vit: image_size", c.image_size), patch = image_axes("vit: patch_size", c.patch_size);
+    const int64_t rows = image[0] % patch[0], columns = image[1] % patch[1];
+    FOVEA_CHECK_CONFIG(rows == 0 && columns == 0, "vit: images of ", image[0], " x ", image[1],
+                       " do not divide into patches of ", patch[0], " x ", patch[1], ": ", rows, " rows and ", columns,
+                       " columns of pixels would be left out; wanted a patch_size that divides image_size");
+    return out;
   }
 
  private:

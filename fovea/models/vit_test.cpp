@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fovea/base/probe.h"
+#include "fovea/io/json.h"
 #include "fovea/models/registry.h"
 #include "tests/gradient_check.h"
 
@@ -67,6 +68,10 @@ TEST(VitModel, ItsConfigurationMakesItAgain) {
   const std::vector<std::string> classes{"bag", "coat", "shoe"};
   EXPECT_EQ(std::dynamic_pointer_cast<EncoderModelImpl>(make_model(recipe->image_config(classes)))->labels(), classes);
   EXPECT_NE(error_of([&] { recipe->config(10); }).find("reads no text"), std::string::npos);
+  fill_from_json(*recipe, {{"patch_size", {7, 5}}}, "recipe");
+  EXPECT_NE(error_of([&] { recipe->image_config(classes); })
+                .find("vit: images of 28 x 28 do not divide into patches of 7 x 5: 0 rows and 3 columns"),
+            std::string::npos);
   EXPECT_NE(error_of([&] { models_registry().at("gpt2").recipe()->image_config(classes); }).find("vit does"),
             std::string::npos);
 }

@@ -2,6 +2,8 @@
 #include "fovea/positions/angles.h"
 
 #include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/stack.h>
 
 #include "fovea/base/check.h"
 #include "fovea/base/nearest.h"
@@ -44,6 +46,11 @@ std::vector<Tensor> Angles::rows(const Positions& positions, int64_t T, const at
   const int64_t first = positions.begin();
   const Tensor ids = positions.ids.defined() ? positions.ids : at::arange(first, first + T, at::kLong);
   return compute(ids.to(like.device()), wide ? at::kDouble : at::kFloat, frequencies);
+}
+
+Angles::Arrange waves(bool interleaved) {
+  if (interleaved) return [](const Tensor& a) { return at::stack({a.sin(), a.cos()}, -1).flatten(-2); };
+  return [](const Tensor& a) { return at::cat({a.sin(), a.cos()}, -1); };
 }
 
 bool is_interleaved(const std::string& layout, const std::string& usual) {

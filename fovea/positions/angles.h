@@ -33,6 +33,9 @@ class Angles {
   int64_t tabulated_;
 };
 
+// Sine and cosine of each angle, [..., n/2] -> [..., n]: side by side (interleaved), or all sines first.
+Angles::Arrange waves(bool interleaved);
+
 // "halves", "interleaved" or, empty, `usual`; true for interleaved. Throws Error(kConfig) naming the nearest.
 bool is_interleaved(const std::string& layout, const std::string& usual);
 

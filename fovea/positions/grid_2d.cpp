@@ -15,7 +15,7 @@ void check_cells(const char* name, const char* what, int64_t width, const std::v
   FOVEA_CHECK_CONFIG(width > 0 && width % 4 == 0, "position \"", name, "\": ", what, " is ", width,
                      ", wanted a multiple of 4: pairs for rows and as many for columns");
   FOVEA_CHECK_CONFIG(grid.empty() || (grid.size() == 2 && grid[0] > 0 && grid[1] > 0), "position \"", name,
-                     "\": grid has ", grid.size(), " numbers, wanted rows and columns, or none");
+                     "\": grid is ", at::IntArrayRef(grid), ", wanted rows and columns of at least 1 each, or none");
 }
 
 // Centres of `count` cells as places on an axis of `onto`.
@@ -65,7 +65,7 @@ Tensor Sinusoidal2dPositionImpl::embed(const Tensor& x, const Positions& positio
   check_fits(positions, x.size(1));
   std::vector<Tensor> halves;
   for (const Tensor& a : cell_angles(cell_coordinates(positions, x.size(1), options_.grid, x.device()), frequencies_))
-    halves.push_back(interleaved_ ? at::stack({a.sin(), a.cos()}, -1).flatten(-2) : at::cat({a.sin(), a.cos()}, -1));
+    halves.push_back(waves(interleaved_)(a));
   const Tensor waves = behind(at::cat(halves, -1), tokens_before(positions), 0);  // [T, C] or [B, T, C]
   return (x + waves.to(table_type(x.options()))).to(x.scalar_type());
 }

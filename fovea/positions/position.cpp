@@ -23,6 +23,13 @@ Position make_position(const std::string& name, const PositionOptions& options) 
   return positions_registry().at(name).make(options);
 }
 
+bool CellGrid::has(int64_t T) const {
+  if (rows < 0 || columns < 0 || before < 0 || before > T) return false;
+  const int64_t cells = T - before;
+  if (rows == 0 || columns == 0) return cells == 0;
+  return cells % rows == 0 && cells / rows == columns;  // a product could overflow
+}
+
 Positions Positions::after_padding(const Tensor& start, int64_t T, int64_t past) {
   const Tensor slots = at::arange(past, past + T, start.options());
   return Positions((slots - start.unsqueeze(1)).clamp_min(0));  // [B, T]
@@ -73,10 +80,8 @@ void PositionImpl::check_fits(const Positions& positions, int64_t T) const {
   const int64_t limit = max_positions();
   int64_t first = positions.begin(), last = first + T - 1;
   if (const auto& grid = positions.grid)
-    FOVEA_CHECK_KIND(ErrorKind::kArgument,
-                     grid->rows >= 0 && grid->columns >= 0 && grid->before >= 0 && grid->tokens() == T,
-                     "positions: a grid of ", grid->rows, " x ", grid->columns, " cells behind ", grid->before,
-                     " tokens, wanted T = ", T, " in all");
+    FOVEA_CHECK_KIND(ErrorKind::kArgument, grid->has(T), "positions: a grid of ", grid->rows, " x ", grid->columns,
+                     " cells behind ", grid->before, " tokens, wanted T = ", T, " in all");
   if (positions.ids.defined()) {
     const Tensor& ids = positions.ids;
     FOVEA_CHECK_KIND(

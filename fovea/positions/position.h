@@ -28,7 +28,8 @@ using at::Tensor;
 // The cells of an image, row by row from the top left one, behind `before` tokens that have no place (class tokens).
 struct CellGrid {
   int64_t rows = 0, columns = 0, before = 0;
-  int64_t tokens() const { return before + rows * columns; }
+  // Whether that is T tokens in all; for any numbers, however large.
+  bool has(int64_t T) const;
 };
 
 // Which position each of a sequence's T tokens has: a run first … first + T − 1 (cheap), or ids, int64 [T] or [B, T];

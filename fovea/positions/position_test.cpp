@@ -243,13 +243,16 @@ TEST(Grid2d, Errors) {
   };
   for (const char* name : {"sinusoidal_2d", "rope_2d"}) {
     says(error_of([&] { make_position(name, {.width = 6, .head_width = 6}); }), "wanted a multiple of 4");
-    says(error_of([&] { make_position(name, {.width = 8, .head_width = 8, .grid = {2}}); }), "grid has 1 numbers");
-    says(error_of([&] { make_position(name, {.width = 8, .head_width = 8, .grid = {2, 0}}); }), "rows and columns");
+    says(error_of([&] { make_position(name, {.width = 8, .head_width = 8, .grid = {2}}); }), "grid is [2], wanted rows and columns");
+    says(error_of([&] { make_position(name, {.width = 8, .head_width = 8, .grid = {0, 3}}); }),
+         "grid is [0, 3], wanted rows and columns of at least 1 each, or none");
     const auto position = make_position(name, {.width = 8, .head_width = 8});
     says(error_of([&] {
            position->prepare(CellGrid{2, 3, 1}, 6, 6, like);
          }),
          "a grid of 2 x 3 cells behind 1 tokens, wanted T = 6");
+    for (const CellGrid& wide : {CellGrid{int64_t{1} << 33, int64_t{1} << 31, 6}, CellGrid{INT64_MAX, 1, INT64_MAX}})
+      says(error_of([&] { position->prepare(wide, 6, 6, like); }), "wanted T = 6");
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <numbers>
+#include <utility>
 
 #include "fovea/base/check.h"
 #include "fovea/base/registry.h"
@@ -116,8 +117,10 @@ Tensor rope_frequencies(int64_t width, double base, const RopeScaling& scaling, 
 
 double rope_amplitude(const RopeScaling& s) {
   if (s.type != "yarn") return 1;
-  FOVEA_CHECK_CONFIG(s.attention_factor >= 0, "rope scaling \"yarn\": attention_factor is ", s.attention_factor,
-                     ", wanted at least 0");
+  for (const auto& [name, value] :
+       {std::pair{"attention_factor", s.attention_factor}, {"mscale", s.mscale}, {"mscale_all", s.mscale_all}})
+    FOVEA_CHECK_CONFIG(value >= 0 && std::isfinite(value), "rope scaling \"yarn\": ", name, " is ", value,
+                       ", wanted a number from 0 on");
   if (s.attention_factor > 0) return s.attention_factor;
   const auto growth = [&](double slope) { return s.factor <= 1 ? 1 : 0.1 * slope * std::log(s.factor) + 1; };
   return s.mscale > 0 && s.mscale_all > 0 ? growth(s.mscale) / growth(s.mscale_all) : growth(1);

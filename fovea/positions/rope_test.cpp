@@ -189,6 +189,12 @@ TEST(Rope, ScalingErrors) {
   says({.type = "llama3", .original_positions = 8, .low_frequency = 4}, "high_frequency > low_frequency");
   says({.type = "yarn", .original_positions = 8, .beta_fast = 1, .beta_slow = 2}, "beta_fast >= beta_slow");
   says({.type = "yarn", .original_positions = 8, .attention_factor = -1}, "attention_factor is -1");
+  for (const double bad : {double(INFINITY), double(NAN)})
+    says({.type = "yarn", .original_positions = 8, .attention_factor = bad}, "attention_factor is ");
+  for (const double bad : {-1.0, double(INFINITY), double(NAN)}) {
+    says({.type = "yarn", .original_positions = 8, .mscale = bad, .mscale_all = 1}, "mscale is ");
+    says({.type = "yarn", .original_positions = 8, .mscale = 1, .mscale_all = bad}, "mscale_all is ");
+  }
   EXPECT_NE(error_of([] {
               make_position("rope", {.head_width = 2, .scaling = {.type = "dynamic", .original_positions = 8}});
             }).find("at least two"),

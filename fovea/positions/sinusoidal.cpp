@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fovea/positions/sinusoidal.h"
 
-#include <ATen/ops/cat.h>
-#include <ATen/ops/stack.h>
-
 #include "fovea/positions/registry.h"
 
 namespace fovea {
@@ -12,10 +9,8 @@ namespace {
 Angles make_waves(const PositionOptions& o) {
   FOVEA_CHECK_CONFIG(o.width > 0 && o.width % 2 == 0, "position \"sinusoidal\": width is ", o.width,
                      ", wanted an even number");
-  const auto halves = [](const Tensor& a) { return at::cat({a.sin(), a.cos()}, -1); };                     // [..., C]
-  const auto interleaved = [](const Tensor& a) { return at::stack({a.sin(), a.cos()}, -1).flatten(-2); };  // [..., C]
-  return Angles(rope_frequencies(o.width, o.base), 1,
-                {is_interleaved(o.layout, "interleaved") ? +interleaved : +halves}, o.max_positions);
+  return Angles(rope_frequencies(o.width, o.base), 1, {waves(is_interleaved(o.layout, "interleaved"))},
+                o.max_positions);
 }
 
 }  // namespace

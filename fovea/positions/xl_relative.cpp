@@ -16,10 +16,7 @@ namespace {
 Angles xl_waves(const PositionOptions& o) {
   FOVEA_CHECK_CONFIG(o.width > 0 && o.width % 2 == 0, "position \"xl_relative\": width is ", o.width,
                      ", wanted an even number");
-  const auto halves = [](const Tensor& a) { return at::cat({a.sin(), a.cos()}, -1); };                     // [..., C]
-  const auto interleaved = [](const Tensor& a) { return at::stack({a.sin(), a.cos()}, -1).flatten(-2); };  // [..., C]
-  return Angles(rope_frequencies(o.width, o.base), 1, {is_interleaved(o.layout, "halves") ? +interleaved : +halves},
-                o.max_positions);
+  return Angles(rope_frequencies(o.width, o.base), 1, {waves(is_interleaved(o.layout, "halves"))}, o.max_positions);
 }
 
 }  // namespace

@@ -43,6 +43,13 @@ class BlockRepeatsVisitor final : public ScoreVisitor {
   int64_t shift_;
 };
 
+// Slots and blocks come as f32, which tells whole numbers apart up to here.
+void check_slots(const AttentionShape& s) {
+  constexpr int64_t kMost = int64_t{1} << 24;
+  FOVEA_CHECK_KIND(ErrorKind::kArgument, s.S <= kMost, "scores::block_repeats: ", s.S, " keys, wanted at most ", kMost,
+                   ": slots are carried as f32");
+}
+
 // [B or 1] -> [B or 1, 1, 1, 1]
 at::Tensor per_text(const at::Tensor& x) { return x.to(at::kLong).view({-1, 1, 1, 1}); }
 
@@ -50,6 +57,7 @@ at::Tensor define_block_repeats(const Score::Term& term, const at::Tensor& score
                                 const AttentionShape& s) {
   FOVEA_CHECK_KIND(ErrorKind::kArgument, term.numbers.size() == 3 && term.data[0].dim() == 4,
                    "scores::block_repeats: wanted three numbers and listed [B or 1, H or 1, blocks, each]");
+  check_slots(s);
   const int64_t size = term.numbers[0], least = term.numbers[1], form = term.numbers[2];
   const at::Tensor listed = term.data[0].to(at::kLong);
   const at::Tensor start = form & 1 ? per_text(term.data[1]) : at::zeros({1, 1, 1, 1}, at::kLong);
@@ -100,6 +108,7 @@ Score scores::block_repeats(const ListedBlocks& blocks) {
 void register_scores_block_repeats(ScoresRegistry& registry) {
   registry.add("block_repeats", {.define = define_block_repeats,
                                  .bind = [](auto& numbers, auto& data, double, auto& s) -> ScoreVisitorPtr {
+                                   check_slots(s);
                                    return std::make_shared<BlockRepeatsVisitor>(
                                        BlockLayout("scores::block_repeats", numbers, data, s), s.offset());
                                  },

@@ -90,6 +90,7 @@ TEST(Masks, Pictures) {
   EXPECT_EQ(masks::document(at::tensor({5, 5, 9}, at::kLong)).draw(3, 3), "##.\n##.\n..#\n");
   EXPECT_EQ(masks::window_global(0, at::tensor({1, 0, 0}).to(at::kBool)).draw(3, 3), "###\n##.\n#.#\n");
   EXPECT_EQ(masks::window_global(0, at::tensor({1, 0, 0}).to(at::kBool), false).draw(3, 3), "...\n##.\n#.#\n");
+  EXPECT_EQ(masks::window_global(INT64_MAX, at::tensor({1, 0, 0}).to(at::kBool), false).draw(3, 3), "...\n###\n###\n");
   const auto listed = at::zeros({1, 1, 6, 1}, at::kLong).index_fill(2, at::tensor({2}, at::kLong), 4);
   EXPECT_EQ(masks::block_window({.size = 1, .listed = listed}).draw(6, 6),
             "######\n###..#\n######\n#.####\n#..###\n######\n");
@@ -122,6 +123,10 @@ TEST(Masks, BadDataIsRefusedByName) {
   EXPECT_NE(message(masks::block_window({.listed = at::zeros({1, 1, 3, 0}, at::kLong)})).find("4 blocks, there are lists for 3"), std::string::npos);
   EXPECT_NE(message(masks::block_window({.listed = at::full({1, 1, 4, 1}, 4, at::kLong)})).find("block 4 is listed for sequence 0, which has 4"),
             std::string::npos);
+  EXPECT_NE(message(masks::block_window({.listed = at::full({1, 1, 4, 1}, int64_t{1} << 32, at::kLong)})).find("block 4294967296 is listed"), std::string::npos);
+  EXPECT_NE(message(masks::block_window({.listed = at::full({1, 1, 4, 1}, 0.5)})).find("block 0.5 is listed, wanted a whole number"), std::string::npos);
+  EXPECT_NE(message(masks::block_window({.listed = at::full({1, 1, 4, 1}, NAN)})).find("block nan is listed"), std::string::npos);
+  EXPECT_NE(message(masks::block_window({.listed = at::zeros({1, 1, 4, 1}), .start = at::full({2}, 0.5)})).find("a start or length is 0.5"), std::string::npos);
   EXPECT_THROW(masks::block_window({.size = 0, .listed = at::zeros({1, 1, 4, 0}, at::kLong)}), Error);
   EXPECT_THROW(masks::allow(at::ones({3, 4})), Error);
   EXPECT_THROW(masks::sliding_window(0), Error);

@@ -119,6 +119,22 @@ TEST(Scores, T5Buckets) {
   }
 }
 
+// Its slots come as f32, which is exact up to 2^24.
+TEST(Scores, BlockRepeatsRefuseSlotsThatNoFloatTells) {
+  const auto bind = [](int64_t S) {
+    const float listed = 0;
+    const ArrayView view{&listed, ViewType::kFloat, 4, {1, 1, 32, 1}, {0, 0, 0, 0}};
+    return scores_registry().at("block_repeats").bind({int64_t{1} << 20, 3, 0}, {view}, 1, {1, 1, 1, 1, S, 4, 4});
+  };
+  EXPECT_NE(bind(int64_t{1} << 24), nullptr);
+  try {
+    bind((int64_t{1} << 24) + 1);
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("scores::block_repeats: 16777217 keys, wanted at most 16777216"), std::string::npos) << error.what();
+  }
+}
+
 TEST(Scores, NewestQueryHasDistanceZero) {
   const auto table = at::arange(32, at::kFloat).view({32, 1});
   const auto q = at::zeros({1, 1, 1, 2}), k = at::zeros({1, 1, 5, 2}), v = at::zeros({1, 1, 5, 2});

@@ -74,13 +74,12 @@ Features features_of(const Tensor& query, const Tensor& key, const Tensor& value
 }
 
 // Σ φ(k) vᵀ of everything: [B, G, D, E + 1].
-Tensor whole_sum(const Features& f, const Tensor& past) {
-  const Tensor own = at::matmul(f.key.transpose(-1, -2), f.value);
-  return past.defined() ? past + own : own;
-}
+Tensor whole_sum(const Features& f) { return at::matmul(f.key.transpose(-1, -2), f.value); }
 
 // The same for every query: [B, G, H/G, T, E + 1].
-Tensor sums_of_all(const Features& f, const Tensor& sum) { return at::matmul(f.query, sum.unsqueeze(2)); }
+Tensor sums_of_all(const Features& f, const Tensor& sum) {
+  return at::matmul(f.query, sum.to(f.query.scalar_type()).unsqueeze(2));
+}
 
 // A single newest query sees all keys anyway.
 bool in_order(const Features& f) { return f.causal && f.query.size(3) > 1; }
@@ -91,7 +90,7 @@ Tensor with_rows(const Tensor& x, int64_t count) {
   return at::constant_pad_nd(x, {0, 0, std::max<int64_t>(0, -count), std::max<int64_t>(0, count)});
 }
 
-// Query i with the sums over keys up to S − T + i, and `past` before all: [B, G, H/G, T, E + 1].
+// Query i with the sums over keys up to S − T + i, and `past` (f64) before all: [B, G, H/G, T, E + 1].
 Tensor causal_sums(const Features& f, Tensor past) {
   const int64_t T = f.query.size(3), S = f.key.size(2);
   Tensor key = f.key, value = f.value;
@@ -112,8 +111,8 @@ Tensor causal_sums(const Features& f, Tensor past) {
   if (N > 1 || past.defined()) {
     const Tensor of_chunks = at::matmul(k.transpose(-1, -2), v);  // [B, G, 1, N, D, E + 1]
     const Tensor start = past.defined() ? past.unsqueeze(2).unsqueeze(3) : at::zeros_like(of_chunks.narrow(3, 0, 1));
-    const Tensor before = at::cat({start, of_chunks.narrow(3, 0, N - 1)}, 3).cumsum(3);
-    sums = sums + at::matmul(q, before);
+    const Tensor before = at::cat({start, of_chunks.narrow(3, 0, N - 1)}, 3).cumsum(3);  // adds in f64
+    sums = sums + at::matmul(q, before.to(q.scalar_type()));
   }
   return sums.flatten(3, 4).narrow(3, 0, T);
 }
@@ -143,7 +142,7 @@ Tensor quotient(const Features& f, const Tensor& sums, at::ScalarType type) {
 Tensor LinearVariantImpl::attend(const Tensor& query, const Tensor& key, const Tensor& value,
                                  const AttentionOptions& options) const {
   const Features f = features_of(query, key, value, options, 0);
-  return quotient(f, in_order(f) ? causal_sums(f, {}) : sums_of_all(f, whole_sum(f, {})), query.scalar_type());
+  return quotient(f, in_order(f) ? causal_sums(f, {}) : sums_of_all(f, whole_sum(f)), query.scalar_type());
 }
 
 Tensor LinearVariantImpl::attend_cached(const Tensor& query, const Tensor& key, const Tensor& value, LayerCache& cache,
@@ -153,7 +152,8 @@ Tensor LinearVariantImpl::attend_cached(const Tensor& query, const Tensor& key, 
   FOVEA_CHECK_KIND(ErrorKind::kArgument, !past.defined() || past.size(0) == query.size(0),
                    "linear attention: the cache holds ", past.defined() ? past.size(0) : 0, " rows, ", query.size(0),
                    " came");
-  const Tensor after = whole_sum(f, past);
+  // In f64: f32 loses of each token what is small against the sum, the same part again and again.
+  const Tensor after = past.defined() ? past + whole_sum(f) : whole_sum(f).to(at::kDouble);
   const Tensor out = quotient(f, in_order(f) ? causal_sums(f, past) : sums_of_all(f, after), query.scalar_type());
   cache.set_state(f.broken.defined() ? after.masked_fill(f.broken.any(-1).unsqueeze(-1).unsqueeze(-1),
                                                          std::numeric_limits<double>::quiet_NaN())

@@ -9,7 +9,8 @@
 // costs the same after any number of tokens.
 //
 // Scores have no scale (φ is what it is), no soft cap, no bias; weights are never dropped. A rotary encoding would turn
-// what φ reads and say nothing of distances: positions are to be added to the embeddings.
+// what φ reads, and φ(Rq) · φ(Rk) depends on more than the distance: positions are to be added to the embeddings (the
+// decoder refuses others).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -19,8 +20,8 @@ namespace fovea {
 
 class LinearVariantImpl final : public VariantImpl {
  public:
-  // Masks: causal, padding. Sums in f32 (f64 for f64). A query that sees no key gives 0; one that sees a NaN or an
-  // infinity gives NaN, and a hidden one reaches nothing.
+  // Masks: causal, padding. Sums in f32 (f64 for f64), those that go on from chunk to chunk or in a cache in f64. A
+  // query that sees no key gives 0; one that sees a NaN or an infinity gives NaN, and a hidden one reaches nothing.
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value,
                 const AttentionOptions& options) const override;
   // log_sum_exp: of the sum of weights, ln φ(qᵢ)ᵀ Σⱼ φ(kⱼ).

@@ -202,7 +202,8 @@ AttentionResult LongformerVariantImpl::attend_tokens_detailed(const VariantToken
 }
 
 void register_variants_longformer(VariantsRegistry& registry) {
-  registry.add("longformer", {.make = [](auto& options) { return std::make_shared<LongformerVariantImpl>(options); }});
+  registry.add("longformer",
+               {.make = [](auto& options) { return std::make_shared<LongformerVariantImpl>(options); }, .told = true});
 }
 
 }  // namespace fovea

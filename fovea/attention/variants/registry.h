@@ -13,7 +13,9 @@ struct VariantEntry {
   // Checks what it reads of the sizes (throws Error(kConfig)).
   std::function<Variant(const VariantOptions& options)> make;
   bool causal = true;  // a query can be kept from seeing later keys
-  bool scored = true;  // scores can be shifted (ALiBi, T5)
+  // Weights come of q · k: these scores can be shifted (ALiBi, T5), and tell distances where q and k turn (RoPE).
+  bool scored = true;
+  bool told = false;  // it is told which tokens are global, for which alone it has weights
 };
 
 struct VariantsRegistry : Registry<VariantEntry> {
