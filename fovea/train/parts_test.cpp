@@ -81,7 +81,7 @@ TEST_F(Parts, BytePairsAndPackedLines) {
 
 TEST_F(Parts, PairsForAnEncoderDecoder) {
   std::string table;
-  for (int i = 0; i < 40; ++i) table += "in " + std::to_string(i) + "\tout " + std::to_string(100 + i) + "\n";
+  for (int i = 0; i < 40; ++i) table += "in " + std::to_string(i) + "\tout " + std::to_string(i * 3) + "\n";
   const std::vector<std::string> settings = {"data.kind=pairs",
                                              "data.train=" + file("a.tsv", table),
                                              "data.validation_fraction=0.1",
@@ -96,7 +96,8 @@ TEST_F(Parts, PairsForAnEncoderDecoder) {
   toml.fill(o);
   const TrainParts parts = load_train_parts(o);
   EXPECT_EQ(parts.model->config()["bos_token_id"], *parts.tokenizer->bos_id());
-  EXPECT_EQ(parts.validation->token_count(), 4 * 8);  // four targets of seven characters and their ends
+  EXPECT_EQ(parts.validation->batch(0, 0).target_ids.size(0), 4);
+  EXPECT_EQ(parts.train->token_count() + parts.validation->token_count(), 4 * 6 + 30 * 7 + 6 * 8);  // and their ends
   EXPECT_TRUE(std::isfinite(Trainer(parts, o).run().best_loss));
   EXPECT_EQ(load_pretrained_model(best_)->type(), "transformer");
 
