@@ -361,17 +361,6 @@ def test_eval(work):
     assert "bits_per_character" in good("eval", "--model", "run/best", "--data", "text.txt", cwd=work)
 
 
-def test_lines_begin_as_they_were_learned(work):
-    (work / "lines.txt").write_text("in the beginning\n\nlight was\n" * 20)
-    good("train", "recipe.toml", "data.kind=lines", "data.train=lines.txt", "train.out=lines", "train.steps=5", cwd=work)
-    tokens = json.loads((work / "lines/best/tokenizer.json").read_text())["added_tokens"]
-    begin = next(token["id"] for token in tokens if token["content"] == "<s>")
-    written = json.loads(good("generate", "--model", "lines/best", "--prompt", "li", "--max-new-tokens", "2", "--json", cwd=work))
-    assert written["prompt_tokens"][0] == begin and len(written["prompt_tokens"]) == 3
-    facts = json.loads(good("eval", "--model", "lines/best", "--data", "lines.txt", "--kind", "lines", "--samples", "3", "--max-new-tokens", "4", "--json", cwd=work))
-    assert facts["samples"] == 3 and 0 <= facts["repetition"] <= 1
-
-
 def test_inspect(work):
     facts = json.loads(good("inspect", "run/best", "--json", cwd=work))
     assert facts["problems"] == facts["missing"] == facts["unexpected"] == [] and facts["config"]["model_type"] == "gpt2"

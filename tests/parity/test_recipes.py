@@ -379,3 +379,15 @@ def test_settings_behind_the_dashes_reach_everything(tool, work, tmp_path, monke
     assert twins[-4:] == [str(tmp_path / "runs/twins/sentiment/ours-3"), str(tmp_path / "runs/twins/sentiment/twin-3"), "1", "3"]
     assert [words[words.index("--data") :] for words in measured] == [["--data", "a folder/test.tsv", "--label-column", "first", "--json"]] * 2
     assert "mean    twin  accuracy 0.5  training_seconds 1" in capsys.readouterr().out
+
+
+def test_lines_begin_as_they_were_learned(tmp_path):
+    (tmp_path / "recipe.toml").write_text(RECIPES["text"] + REST)
+    (tmp_path / "train.txt").write_text("in the beginning\n\nlight was\n" * 20)
+    good("train", "recipe.toml", "data.kind=lines", "train.out=lines", cwd=tmp_path)
+    tokens = json.loads((tmp_path / "lines/best/tokenizer.json").read_text())["added_tokens"]
+    begin = next(token["id"] for token in tokens if token["content"] == "<s>")
+    written = json.loads(good("generate", "--model", "lines/best", "--prompt", "li", "--max-new-tokens", "2", "--json", cwd=tmp_path))
+    assert written["prompt_tokens"][0] == begin and len(written["prompt_tokens"]) == 3
+    facts = json.loads(good("eval", "--model", "lines/best", "--data", "train.txt", "--kind", "lines", "--samples", "3", "--max-new-tokens", "4", "--json", cwd=tmp_path))
+    assert facts["samples"] == 3 and 0 <= facts["repetition"] <= 1
