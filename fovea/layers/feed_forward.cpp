@@ -5,6 +5,7 @@
 
 #include "fovea/base/check.h"
 #include "fovea/base/nearest.h"
+#include "fovea/base/size.h"
 #include "fovea/layers/dropout.h"
 #include "fovea/layers/linear.h"
 
@@ -18,7 +19,7 @@ FeedForwardOptions completed(FeedForwardOptions o) {
     o.activation = found->second;
     o.gated = true;
   }
-  if (o.hidden == 0) o.hidden = 4 * o.width;
+  if (o.hidden == 0) o.hidden = times(4, o.width);
   auto names = activation_names();
   const bool known = std::find(names.begin(), names.end(), o.activation) != names.end();
   for (const auto& [name, inner] : gated_names) names.push_back(name);

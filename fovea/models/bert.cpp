@@ -7,6 +7,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "fovea/base/size.h"
 #include "fovea/layers/init.h"
 #include "fovea/masks/document.h"
 #include "fovea/models/bert_folder.h"
@@ -55,7 +56,7 @@ BertImpl::BertImpl(BertConfig config) : BertImpl(config, encoder_options(config)
 BertImpl::BertImpl(BertConfig config, StackOptions encoder) : config_(std::move(config)) {
   BertConfig& c = config_;
   check_bert_config(c);
-  if (c.hidden == 0) c.hidden = 4 * c.width;
+  if (c.hidden == 0) c.hidden = times(4, c.width);
   activation(c.activation);  // a feed-forward knows gated names too, which have
                              // no tensors in these folders
   embedding_ = register_module("embedding",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fovea/models/gpt2.h"
 
+#include "fovea/base/size.h"
 #include "fovea/layers/init.h"
 #include "fovea/models/config_json.h"
 #include "fovea/models/registry.h"
@@ -52,7 +53,7 @@ class Gpt2Recipe : public ModelRecipe {
 Gpt2Impl::Gpt2Impl(Gpt2Config config) : config_(std::move(config)) {
   FOVEA_CHECK_CONFIG(config_.initializer_range >= 0, "gpt2: initializer_range is ", config_.initializer_range,
                      ", wanted at least 0");
-  if (config_.hidden == 0) config_.hidden = 4 * config_.width;
+  if (config_.hidden == 0) config_.hidden = times(4, config_.width);
   build(config_.vocab_size, gpt2_stack(config_), config_.tied);
   initialize();
 }

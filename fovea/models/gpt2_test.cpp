@@ -106,6 +106,10 @@ TEST(Gpt2Model, ThreadsShareIt) {
   for (const auto& result : got) EXPECT_TRUE(near(result, wanted));
 }
 
+TEST(Gpt2Model, SizesThatOverflowAreRefused) {
+  EXPECT_THROW(Gpt2(Gpt2Config{.vocab_size = 8, .positions = 4, .width = INT64_MAX, .layers = 1, .heads = 1}), Error);
+}
+
 TEST(Gpt2Model, EmptyBatchesAndWrongCalls) {
   const torch::NoGradGuard no_grad;
   const auto model = wide_gpt2();

@@ -105,7 +105,7 @@ VitImpl::VitImpl(VitConfig config) : config_(std::move(config)) {
   FOVEA_CHECK_CONFIG(std::find(positions.begin(), positions.end(), c.position) != positions.end(),
                      "vit: unknown position_type \"", c.position, "\"", suggestion(c.position, positions));
   FOVEA_CHECK_CONFIG(c.pooler_width >= 0, "vit: pooler_width is ", c.pooler_width, ", wanted at least 0");
-  if (c.hidden == 0) c.hidden = 4 * c.width;
+  if (c.hidden == 0) c.hidden = times(4, c.width);
   if (c.pooler_width == 0) c.pooler_width = c.width;
   embedding_ = register_module("embedding", PatchEmbedding({.width = c.width,
                                                             .channels = c.channels,
