@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <utility>
 
 #include "apps/fovea/rolling.h"
@@ -11,6 +10,7 @@
 #include "apps/fovea/terminal.h"
 #include "fovea/base/check.h"
 #include "fovea/base/utf8.h"
+#include "fovea/data/buckets.h"
 #include "fovea/data/pairs.h"
 #include "fovea/data/text_lines.h"
 #include "fovea/loss/classification.h"
@@ -150,20 +150,17 @@ std::optional<Translations> translate_pairs(const ModelFolder& folder, const Gen
       out.wanted.push_back(pair.target);
     }
   out.texts.resize(sources.size());
-  std::vector<size_t> order(sources.size());  // similar lengths run together
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return sources[a].size() < sources[b].size(); });
+  std::vector<int64_t> lengths;
+  for (const auto& source : sources) lengths.push_back(int64_t(source.size()));
   GenerateOptions each = options;
   each.results = 1;
-  for (size_t begin = 0; begin < order.size(); begin += size_t(batch_size)) {
+  for (const auto& chosen : bucket_batches(lengths, {.batch_size = batch_size, .shuffle = false}, 0)) {
     if (StopSignals::wanted()) return std::nullopt;
-    const size_t end = std::min(begin + size_t(batch_size), order.size());
     std::vector<std::vector<int64_t>> batch;
-    for (size_t i = begin; i < end; ++i) batch.push_back(sources[order[i]]);
+    for (const int64_t i : chosen) batch.push_back(sources[size_t(i)]);
     const GenerateResult result = fovea::generate(model, batch, each, &folder.tokenizer);
-    for (size_t i = begin; i < end; ++i) out.texts[order[i]] = result.rows[i - begin].text;
-    each.seed += int64_t(end - begin);
+    for (size_t i = 0; i < chosen.size(); ++i) out.texts[size_t(chosen[i])] = result.rows[i].text;
+    each.seed += int64_t(chosen.size());
   }
   return out;
 }

@@ -17,6 +17,7 @@
 #include "apps/fovea/terminal.h"
 #include "apps/fovea/text_input.h"
 #include "fovea/base/check.h"
+#include "fovea/data/buckets.h"
 #include "fovea/io/files.h"
 
 namespace fovea {
@@ -80,7 +81,7 @@ void Writing::write_lines(const ModelFolder& folder, const GenerativeModelImpl& 
   std::vector<Prompt> waiting;
   const auto flush = [&] {
     if (waiting.empty() || StopSignals::wanted()) return;
-    sorted ? write_pool(folder, model, std::exchange(waiting, {}), size_t(together))
+    sorted ? write_pool(folder, model, std::exchange(waiting, {}), together)
            : write_batch(folder, model, std::exchange(waiting, {}));
   };
   int64_t number = 0;
@@ -93,27 +94,28 @@ void Writing::write_lines(const ModelFolder& folder, const GenerativeModelImpl& 
 
 // Runs the shortest together, and so on; shows the answers in the prompts' order.
 void Writing::write_pool(const ModelFolder& folder, const GenerativeModelImpl& model, std::vector<Prompt> pool,
-                         size_t together) {
-  std::vector<size_t> order;
+                         int64_t together) {
+  std::vector<int64_t> lengths;
   for (Prompt& prompt : pool) {
     prompt.ids = prompt_ids(folder, prompt.text, prompt.source);
-    order.push_back(order.size());
+    lengths.push_back(int64_t(prompt.ids.size()));
   }
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return pool[a].ids.size() < pool[b].ids.size(); });
   std::optional<StopSignals> catch_signals;
   if (options.beams == 1) catch_signals.emplace();
   std::vector<GenerateResult> results;
-  for (size_t begin = 0; begin < order.size() && !StopSignals::wanted(); begin += together) {
+  std::vector<std::optional<std::pair<size_t, size_t>>> place(pool.size());  // which result, and where in it
+  for (const auto& batch : bucket_batches(lengths, {.batch_size = together, .shuffle = false}, 0)) {
+    if (StopSignals::wanted()) break;
     std::vector<std::vector<int64_t>> ids;
-    for (size_t i = begin; i < std::min(begin + together, order.size()); ++i) ids.push_back(pool[order[i]].ids);
+    for (const int64_t i : batch) {
+      place[size_t(i)] = {results.size(), ids.size()};
+      ids.push_back(pool[size_t(i)].ids);
+    }
     results.push_back(run_model(folder, model, ids, [](int64_t, std::string_view) { return !StopSignals::wanted(); }));
     if (!quiet && !json && is_terminal(STDERR_FILENO)) tell(speed(results.back()));
   }
-  std::vector<size_t> place(order.size());
-  for (size_t i = 0; i < order.size(); ++i) place[order[i]] = i;
-  for (size_t i = 0; i < pool.size() && place[i] / together < results.size(); ++i)
-    show_result(folder, model, pool[i], results[place[i] / together], place[i] % together, options.seed + int64_t(i));
+  for (size_t i = 0; i < pool.size() && place[i]; ++i)
+    show_result(folder, model, pool[i], results[place[i]->first], place[i]->second, options.seed + int64_t(i));
   output().flush();
   options.seed = (options.seed + int64_t(pool.size())) & INT64_MAX;
 }

@@ -40,7 +40,7 @@ struct Writing {
   void write_lines(const ModelFolder& folder, const GenerativeModelImpl& model, std::istream& lines,
                    const std::string& source, int64_t together);
   void write_pool(const ModelFolder& folder, const GenerativeModelImpl& model, std::vector<Prompt> pool,
-                  size_t together);
+                  int64_t together);
   void write_batch(const ModelFolder& folder, const GenerativeModelImpl& model, std::vector<Prompt> batch);
   GenerateResult run_model(const ModelFolder& folder, const GenerativeModelImpl& model,
                            const std::vector<std::vector<int64_t>>& ids, const TextCallback& on_text) const;

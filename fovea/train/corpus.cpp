@@ -71,10 +71,6 @@ Corpus cut_validation(Corpus& train, double fraction) {
   return out;
 }
 
-std::string unit_of(const std::string& kind) {
-  return kind == "labels" ? "texts" : kind == "images" ? "images" : "tokens";
-}
-
 bool is_for_readers(const std::string& kind) { return kind == "labels" || kind == "masked"; }
 
 }  // namespace fovea

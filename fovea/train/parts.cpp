@@ -106,7 +106,8 @@ Model make_model_for(const TrainOptions& options, const Corpus& corpus, const To
 Tokenizer cutting_tokenizer(const Tokenizer& tokenizer, const ModelImpl& model, const std::string& kind,
                             int64_t context) {
   FOVEA_CHECK_CONFIG(kind == "labels",
-                     "data.cut_longer is for labelled texts, as --cut-longer of fovea eval is; the kind is \"", kind, "\"");
+                     "data.cut_longer is for labelled texts, as --cut-longer of fovea eval is; the kind is \"", kind,
+                     "\"");
   const int64_t longest = context > 0 ? context : model.max_positions();
   const int64_t around = int64_t(tokenizer.ids("", {.truncate = false, .pad = false}).size());
   FOVEA_CHECK_CONFIG(longest > around, "texts are to be cut to ", longest, " tokens, which leaves no room beside the ",
@@ -115,6 +116,10 @@ Tokenizer cutting_tokenizer(const Tokenizer& tokenizer, const ModelImpl& model, 
 }
 
 }  // namespace
+
+std::string unit_of(const std::string& kind) {
+  return kind == "labels" ? "texts" : kind == "images" ? "images" : "tokens";
+}
 
 TrainParts load_train_parts(const TrainOptions& options) {
   const DataOptions& data = options.data;

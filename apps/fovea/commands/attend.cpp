@@ -87,9 +87,9 @@ struct Attend {
   }
 
   static AttentionRecord watch_reader(const ModelFolder& folder, const EncoderModelImpl& model,
-                                      const std::vector<int64_t>& ids) {
+                                      const std::vector<int64_t>& ids, const at::Tensor& type_ids = {}) {
     Recorder recorder(folder.path.native(), token_texts(folder.tokenizer, ids));
-    model.encode({.ids = row_of(ids)});
+    model.encode({.ids = row_of(ids), .type_ids = type_ids});
     return recorder.finish();
   }
 
@@ -100,9 +100,7 @@ struct Attend {
     const Encoding row = folder.tokenizer.encode_pair(pair.source, pair.target, {.pad = false});
     FOVEA_CHECK_INPUT(int64_t(row.ids.size()) <= model.max_positions(), "TEXT: the texts have ", row.ids.size(),
                       " tokens, the model has ", model.max_positions(), " positions");
-    Recorder recorder(folder.path.native(), token_texts(folder.tokenizer, row.ids));
-    model.encode({.ids = row_of(row.ids), .type_ids = row_of(row.type_ids)});
-    return recorder.finish();
+    return watch_reader(folder, model, row.ids, row_of(row.type_ids));
   }
 
   static AttentionRecord watch_one(const ModelFolder& folder, const GenerativeModelImpl& model,
