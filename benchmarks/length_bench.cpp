@@ -1,5 +1,6 @@
 // What a token of a long text costs: an attention layer of Longformer and of BigBird, forward and backward, on texts of
-// 4,096 to 65,536 tokens. Linear means that time and memory per token stay. One JSON object a line.
+// 4,096 to 65,536 tokens, and a token that a decoder with linear attention writes behind as many. Linear means that
+// time and memory per token stay. One JSON object a line.
 //
 //   length_bench THREADS [ROUNDS]
 // SPDX-License-Identifier: Apache-2.0
@@ -9,10 +10,12 @@
 #include <chrono>
 #include <fstream>
 #include <iostream>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "benchmarks/long_layers.h"
 #include "fovea/base/log.h"
+#include "fovea/models/decoder.h"
 
 using namespace fovea;
 
@@ -51,6 +54,33 @@ void measure(const std::string& name, int64_t tokens, int rounds) {
             << std::endl;
 }
 
+// A decoder in the size of configs/linear.toml writes 256 tokens behind a text of `tokens`.
+void measure_writing(int64_t tokens, int rounds) {
+  constexpr int64_t kVocabulary = 64, kWritten = 256;
+  const at::NoGradGuard guard;
+  Decoder model(DecoderConfig{.vocab_size = kVocabulary, .attention = "linear", .scale_embedding = true});
+  model->eval();
+  DecoderState read;
+  model->step(at::randint(kVocabulary, {1, tokens}, at::kLong), read, /*last_only=*/true);
+  double best = std::numeric_limits<double>::infinity();
+  DecoderState state;
+  for (int round = 0; round <= rounds; ++round) {
+    state = read;
+    const auto begin = std::chrono::steady_clock::now();
+    for (int64_t i = 0; i < kWritten; ++i)
+      model->step(at::full({1, 1}, i % kVocabulary, at::kLong), state, /*last_only=*/true);
+    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  }
+  int64_t bytes = 0;
+  for (const LayerCache& cache : state.self) bytes += int64_t(cache.state().nbytes());
+  std::cout << nlohmann::json{{"decoder", "linear attention"},
+                              {"tokens", tokens},
+                              {"us_per_written_token", best * 1e6 / kWritten},
+                              {"state_bytes", bytes}}
+                   .dump()
+            << std::endl;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -71,5 +101,6 @@ int main(int argc, char** argv) {
   const int rounds = argc > 2 ? std::stoi(argv[2]) : 3;
   for (const char* name : {"longformer", "bigbird"})
     for (const int64_t tokens : kLengths) measure(name, tokens, rounds);
+  for (const int64_t tokens : kLengths) measure_writing(tokens, rounds);
   return refused ? 1 : 0;
 }

@@ -119,6 +119,12 @@ GenerateOptions layered(const GenerateOptions& folder, const GenerateOptions& ty
   if (given("temperature") && !given("beams") && out.temperature > 0) out.beams = out.results = 1;
   if (given("beams") && !given("temperature") && out.beams > 1) out.temperature = 0;
   if (given("beams") && !given("results")) out.results = std::min(out.results, out.beams);
+  // An option that would change nothing is a mistake somewhere.
+  for (const char* key : {"top-k", "top-p", "min-p"})
+    FOVEA_CHECK_CONFIG(!given(key) || out.temperature > 0, "--", key,
+                       " is for texts that are drawn; give a --temperature above 0, too");
+  for (const char* key : {"length-penalty", "beam-stop"})
+    FOVEA_CHECK_CONFIG(!given(key) || out.beams > 1, "--", key, " is for beam search; give --beams above 1, too");
   return out;
 }
 

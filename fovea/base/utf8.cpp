@@ -73,6 +73,19 @@ HighBytes count_high_bytes(std::string_view bytes) {
   return out;
 }
 
+// Whether what is left of a line holds pairs of GB18030 alone beside ASCII, two or more, and is no UTF-8 for the most.
+bool is_gb18030_line(std::string_view bytes) {
+  bytes = bytes.substr(0, std::min(bytes.find('\n'), size_t{1} << 16));
+  size_t whole = 0;  // bytes of UTF-8's characters beyond ASCII
+  for (size_t i = 0; i < bytes.size();) {
+    const Sequence sequence = sequence_at(bytes, i);
+    if (sequence.whole() && sequence.wanted > 1) whole += sequence.wanted;
+    i += sequence.whole() ? sequence.wanted : 1;
+  }
+  const HighBytes count = count_high_bytes(bytes);
+  return count.pairs >= 2 && count.bad == 0 && 2 * count.high_pairs > count.pairs && whole < count.pairs;
+}
+
 std::string hint(std::string_view bytes, size_t position) {
   const auto starts_with = [&](std::string_view mark) { return bytes.substr(0, mark.size()) == mark; };
   using namespace std::string_view_literals;
@@ -82,7 +95,9 @@ std::string hint(std::string_view bytes, size_t position) {
   const Sequence sequence = sequence_at(bytes, position);
   if (sequence.matched > 0 && position + sequence.matched == bytes.size()) return "; the last character is cut off";
   const auto is_high = [](char c) { return static_cast<uint8_t>(c) >= 0x80; };
-  if (std::any_of(bytes.begin(), bytes.begin() + position, is_high)) return "";  // UTF-8 came before: one bad place
+  // UTF-8 came before: one bad place, or from here on another text.
+  if (std::any_of(bytes.begin(), bytes.begin() + position, is_high))
+    return is_gb18030_line(bytes.substr(position)) ? "; this line may be GB18030 (GBK): convert it to UTF-8" : "";
   const HighBytes count = count_high_bytes(bytes.substr(position, size_t{1} << 16));
   if (count.pairs > 0 && count.bad <= 1 && 2 * count.high_pairs > count.pairs)
     return "; it may be GB18030 (GBK): convert it to UTF-8";

@@ -96,6 +96,10 @@ TEST(Utf8, ErrorsNameSourceByteAndLikelyEncoding) {
   EXPECT_NE(message_of("\xE4\xBD\xA0\xE5\xA5").find("cut off"), npos);
   // After real UTF-8 one bad byte is one bad byte.
   EXPECT_TRUE(message_of("\xE4\xBD\xA0\xFF ok").ends_with("(0xff)"));
+  EXPECT_TRUE(message_of("\xE4\xBD\xA0\xA5\xE4\xBD\xA0\xE4\xBD\xA0\xA5").ends_with("(0xa5)"));
+  // A file of UTF-8 and one of GB18030 joined.
+  EXPECT_NE(message_of("\xE4\xBD\xA0\n\xC4\xE3\xBA\xC3\xA3\xAC\xCA\xC0\n\xE4\xBD\xA0").find("line may be GB18030"),
+            npos);
 }
 
 TEST(Utf8, DecodeOfInvalidBytesMovesOn) {

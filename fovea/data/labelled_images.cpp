@@ -113,6 +113,8 @@ bool is_class_number(const std::string& name) {
 
 std::vector<LabelledImage> read_labelled_images(const fs::path& path) {
   std::error_code ignored;
+  FOVEA_CHECK_INPUT(fs::exists(path, ignored), path.native(),
+                    ": no such folder of CLASS/*.png or *.jpg, and no such IDX file");
   return fs::is_directory(path, ignored) ? read_class_folders(path) : read_idx_images(path);
 }
 

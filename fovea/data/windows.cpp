@@ -106,7 +106,8 @@ Batch TokenWindows::batch(int64_t epoch, int64_t index) {
   FOVEA_CHECK(index >= 0 && index < batch_count(epoch), "batch ", index, " of ", batch_count(epoch));
   if (options_.order == WindowOrder::kStreams) return stream_batch(index);
   const int64_t first = index * options_.batch_size;
-  const int64_t rows = std::min(options_.batch_size, window_count(epoch) - first), context = options_.context;
+  const int64_t rows = std::min(options_.batch_size, window_count(epoch) - first);
+  const int64_t context = std::min(options_.context, labels_);  // a row is not longer than the text
   Batch out;
   out.ids = at::empty({rows, context}, at::kLong);
   out.labels = at::empty({rows, context}, at::kLong);

@@ -71,6 +71,9 @@ TEST(TokenWindows, ConsecutiveWindowsMeasureEveryToken) {
   EXPECT_TRUE(at::equal(last.ids[1], at::tensor({15, 16, 0, 0, 0}, at::kLong)));
   EXPECT_TRUE(at::equal(last.labels[1], at::tensor({16, 17, -100, -100, -100}, at::kLong)));
   EXPECT_EQ(first.tokens + last.tokens, 17);
+  // A window longer than the text is as long as the text.
+  TokenWindows whole(count_to(18), {.context = 1 << 30, .batch_size = 2, .order = WindowOrder::kConsecutive});
+  EXPECT_TRUE(at::equal(whole.batch(0, 0).ids, at::arange(17).unsqueeze(0)));
 }
 
 // Row b of a batch goes on where row b of the one before ended; every label once, whatever divides evenly.

@@ -4,6 +4,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/argmax.h>
+#include <ATen/ops/cross_entropy_loss.h>
 
 #include <cmath>
 #include <cstddef>
@@ -37,6 +38,11 @@ class EvaluationMode {
   const at::NoGradGuard no_grad_;
 };
 
+Evaluation average(double sum, int64_t tokens) {
+  FOVEA_CHECK_INPUT(tokens > 0, "nothing to evaluate: no label of the dataset counts");
+  return {sum / double(tokens), tokens};
+}
+
 }  // namespace
 
 double Evaluation::perplexity() const { return std::exp(loss); }
@@ -48,17 +54,15 @@ double Evaluation::bits_per_character(double characters_per_token) const {
 std::optional<Evaluation> evaluate(ModelImpl& model, Dataset& dataset, const std::function<bool()>& stop) {
   const EvaluationMode mode(model);
   double sum = 0;  // f64: a million tokens' losses
-  Evaluation out;
+  int64_t tokens = 0;
   const int64_t batches = dataset.batch_count(0);
   for (int64_t i = 0; i < batches; ++i) {
     if (stop && stop()) return std::nullopt;
     const LossSum loss = model.loss(dataset.batch(0, i));
     sum += loss.sum.item<double>();
-    out.tokens += loss.count;
+    tokens += loss.count;
   }
-  FOVEA_CHECK_INPUT(out.tokens > 0, "nothing to evaluate: no label of the dataset counts");
-  out.loss = sum / double(out.tokens);
-  return out;
+  return average(sum, tokens);
 }
 
 double Predictions::accuracy() const {
@@ -70,15 +74,20 @@ double Predictions::accuracy() const {
 std::optional<Predictions> predict(ModelImpl& model, Dataset& dataset, const std::function<bool()>& stop) {
   const EvaluationMode mode(model);
   Predictions out;
+  double sum = 0;
   const int64_t batches = dataset.batch_count(0);
   for (int64_t i = 0; i < batches; ++i) {
     if (stop && stop()) return std::nullopt;
     const Batch batch = dataset.batch(0, i);
-    const Tensor best = model.forward(batch).argmax(-1).flatten();  // [B] or [B · T]
+    const Tensor scores = model.forward(batch);       // [B, classes] or [B, T, words]
+    const Tensor best = scores.argmax(-1).flatten();  // [B] or [B · T]
     const Tensor labels = batch.labels.flatten();
     FOVEA_CHECK(labels.sizes() == best.sizes() && labels.scalar_type() == at::kLong, "labels are ",
                 batch.labels.sizes(), " of ", labels.scalar_type(), ", wanted a class's number for each of ",
                 best.sizes(), " outputs");
+    sum += at::cross_entropy_loss(scores.reshape({-1, scores.size(-1)}).to(at::kFloat), labels, {}, at::Reduction::Sum,
+                                  kIgnore)
+               .item<double>();
     const auto truth = labels.accessor<int64_t, 1>(), predicted = best.accessor<int64_t, 1>();
     for (int64_t j = 0; j < truth.size(0); ++j) {
       if (truth[j] == kIgnore) continue;
@@ -86,6 +95,7 @@ std::optional<Predictions> predict(ModelImpl& model, Dataset& dataset, const std
       out.predicted.push_back(predicted[j]);
     }
   }
+  out.evaluation = average(sum, int64_t(out.truth.size()));
   return out;
 }
 

@@ -30,6 +30,7 @@ std::optional<Evaluation> evaluate(ModelImpl& model, Dataset& dataset, const std
 // What a model that reads takes each item for: labelled texts, or hidden tokens, those that count.
 struct Predictions {
   std::vector<int64_t> truth, predicted;
+  Evaluation evaluation;  // as evaluate() finds it, from the same scores
   double accuracy() const;
 };
 

@@ -78,6 +78,8 @@ void DecoderConfig::visit(FieldVisitor& v) {
 DecoderImpl::DecoderImpl(DecoderConfig config) : config_(std::move(config)) {
   FOVEA_CHECK_CONFIG(config_.initializer_range >= 0, "decoder: initializer_range is ", config_.initializer_range,
                      ", wanted at least 0");
+  FOVEA_CHECK_CONFIG(!config_.position.ends_with("_2d"), "decoder: position \"", config_.position,
+                     "\" is of rows and columns, which a text has not; wanted one without \"_2d\"");
   const VariantEntry& arithmetic = variants_registry().at(config_.attention);
   FOVEA_CHECK_CONFIG(arithmetic.causal, "decoder: attention \"", config_.attention,
                      "\" mixes all keys before a query comes; a decoder's sees the earlier ones only; wanted ",

@@ -27,8 +27,8 @@ DecoderConfig named_decoder(const std::string& position, const std::string& atte
 }
 
 bool decoder_exists(const std::string& position, const std::string& attention) {
-  if (attention == "linformer" || attention == "longformer") return false;
-  for (const char* scored : {"alibi", "t5_bias", "relative_keys", "xl_relative", "rope", "rope_2d"})
+  if (attention == "linformer" || attention == "longformer" || position.ends_with("_2d")) return false;
+  for (const char* scored : {"alibi", "t5_bias", "relative_keys", "xl_relative", "rope"})
     if (attention != "softmax" && position == scored) return false;
   return true;
 }
@@ -99,9 +99,11 @@ TEST(DecoderModel, ItsConfigurationMakesItAgain) {
   says(named_decoder("none", "linformer"), "wanted \"linear\" or \"softmax\"");
   says(named_decoder("none", "longformer"), "\"longformer\" is told which tokens are global");
   says(named_decoder("none", "longformer"), "wanted \"linear\" or \"softmax\"");
-  for (const char* rotary : {"rope", "rope_2d"})
-    says(named_decoder(rotary, "linear"), "turns query and key, of whose product attention \"linear\" makes no scores");
-  for (const char* other : {"alibi", "rope"}) says(named_decoder(other, "linear"), "take \"sinusoidal\" or \"learned\"");
+  for (const char* flat : {"rope_2d", "sinusoidal_2d"})
+    says(named_decoder(flat, "softmax"), "is of rows and columns, which a text has not");
+  says(named_decoder("rope", "linear"), "turns query and key, of whose product attention \"linear\" makes no scores");
+  for (const char* other : {"alibi", "rope"})
+    says(named_decoder(other, "linear"), "take \"sinusoidal\" or \"learned\"");
   for (const char* biased : {"alibi", "t5_bias", "relative_keys", "xl_relative"})
     says(named_decoder(biased, "linear"), "shifts scores, of which attention \"linear\" has none");
   config = named_decoder("none", "softmax");

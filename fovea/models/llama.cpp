@@ -21,7 +21,8 @@ std::string llama_architecture(const std::string& type) {
 // the text. The others count what they reach.
 int64_t llama_positions(const LlamaConfig& c) {
   if (c.rope_scaling.type == "dynamic") return 0;  // no limit
-  return c.rope_scaling.type == "linear" ? int64_t(double(c.positions) * c.rope_scaling.factor) : c.positions;
+  const double factor = c.rope_scaling.type == "linear" ? c.rope_scaling.factor : 1;
+  return factor > 1 ? int64_t(double(c.positions) * factor) : c.positions;  // the encoding refuses others
 }
 
 StackOptions llama_stack(const LlamaConfig& c) {

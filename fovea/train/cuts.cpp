@@ -36,17 +36,24 @@ TokenId role_token(const ModelImpl& model, std::initializer_list<const char*> ke
   return TokenId(*of_tokenizer);
 }
 
-std::shared_ptr<Dataset> cut_lines(const Corpus& corpus, const Tokenizer& tokenizer, const Cut& cut) {
+MeasuredData cut_lines(const Corpus& corpus, const Tokenizer& tokenizer, const Cut& cut) {
   std::vector<std::vector<TokenId>> texts;
+  double characters = 0;  // that labels stand for
   for (const std::string_view line : split_lines(corpus.text)) {
     if (line.empty()) continue;
     std::vector<TokenId> text = tokens_of(tokenizer, line);
-    if (const auto id = tokenizer.bos_id()) text.insert(text.begin(), TokenId(*id));
-    if (const auto id = tokenizer.eos_id()) text.push_back(TokenId(*id));
+    double written = double(count_code_points(line));
+    if (const auto id = tokenizer.eos_id()) text.push_back(TokenId(*id)), ++written;  // stands for the line's end
+    if (const auto id = tokenizer.bos_id()) {
+      text.insert(text.begin(), TokenId(*id));
+    } else {
+      written *= 1 - 1 / std::max(double(text.size()), 1.0);  // the first token is no label
+    }
+    characters += written;
     texts.push_back(std::move(text));
   }
   const PackingOptions options{cut.context, cut.batch_size, cut.shuffle, cut.seed};
-  return std::make_shared<PackedTexts>(std::move(texts), options, corpus.source);
+  return {std::make_shared<PackedTexts>(std::move(texts), options, corpus.source), int64_t(characters + 0.5)};
 }
 
 std::shared_ptr<Dataset> cut_pairs(const Corpus& corpus, const ModelImpl& model, const Tokenizer& tokenizer,
@@ -113,13 +120,7 @@ MeasuredData cut_corpus(const Corpus& corpus, const ModelImpl& model, const Toke
     return {cut_labels(corpus, dynamic_cast<const EncoderModelImpl&>(model), tokenizer, cut), 0};
   if (cut.kind == "masked") return {cut_masked(corpus, tokenizer, cut), 0};
   if (cut.kind == "pairs") return {cut_pairs(corpus, model, tokenizer, cut), 0};
-  if (cut.kind == "lines") {
-    MeasuredData out{cut_lines(corpus, tokenizer, cut)};
-    const bool ends = tokenizer.eos_id().has_value();  // stands for the line's end
-    for (const std::string_view line : split_lines(corpus.text))
-      if (!line.empty()) out.characters += int64_t(count_code_points(line)) + ends;
-    return out;
-  }
+  if (cut.kind == "lines") return cut_lines(corpus, tokenizer, cut);
   if (model.keeps_memory()) {
     FOVEA_CHECK_CONFIG(!cut.shuffle || cut.windows == WindowOrder::kStreams, "a ", model.type(),
                        " model carries memory from batch to batch; it wants data.windows = \"streams\"");

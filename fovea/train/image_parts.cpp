@@ -106,6 +106,8 @@ TrainParts load_image_parts(const TrainOptions& options) {
   const ImageShape shape = image_shape(*model).value();
   FOVEA_CHECK_CONFIG(shape.channels == 1 || shape.channels == 3, "the model takes images of ", shape.channels,
                      " channels; files are read as 1 (grey) or 3");
+  FOVEA_CHECK_CONFIG(data.shift < std::min(shape.height, shape.width), "data.shift is ", data.shift,
+                     ", the model's images are ", shape.height, " x ", shape.width, ": nothing of them may be left");
   out.prepare = make_processor(options, shape);
   const ImageBatchOptions batches{.batch_size = options.optim.batch_size,
                                   .shuffle = true,

@@ -59,7 +59,8 @@ void OptimOptions::visit(FieldVisitor& v) {
   v.field("eps", eps);
   v.field("clip", clip, "largest global gradient norm; 0: none");
   v.field("batch_size", batch_size, "rows");
-  v.field("batch_tokens", batch_tokens, "pairs, labels, masked: padded tokens at most, a longer row alone; 0: no limit");
+  v.field("batch_tokens", batch_tokens,
+          "pairs, labels, masked: padded tokens at most, a longer row alone; 0: no limit");
   v.field("accumulate", accumulate, "batches a step");
   v.field("label_smoothing", label_smoothing);
   v.field("no_decay", no_decay, "parameter names, beside all of fewer than two dimensions");
@@ -109,6 +110,46 @@ void check_choice(std::string_view key, const std::string& value, const std::vec
   FOVEA_CHECK_CONFIG(known, key, " is \"", value, "\"", suggestion(value, choices));
 }
 
+bool is_default(const TokenizerOptions& o, const std::string& type) {
+  const TokenizerOptions plain;
+  return o.type == type && o.path == plain.path && o.vocab_size == plain.vocab_size && o.isolate == plain.isolate;
+}
+
+void check_used(const char* name, const TokenizerOptions& o) {
+  const auto only_for = [&](const char* key, bool given, const char* types, bool fits) {
+    FOVEA_CHECK_CONFIG(!given || fits, name, ".", key, " is for the type ", types, "; ", name, ".type is \"", o.type,
+                       "\"");
+  };
+  only_for("path", !o.path.empty(), "file", o.type == "file");
+  only_for("vocab_size", o.vocab_size != TokenizerOptions().vocab_size, "bpe or words",
+           o.type == "bpe" || o.type == "words");
+  only_for("isolate", !o.isolate.empty(), "bpe", o.type == "bpe");
+}
+
+// A setting that would change nothing is a mistake somewhere.
+void check_used(const TrainOptions& o) {
+  const DataOptions& data = o.data;
+  const DataOptions plain;
+  const auto only_for = [&](const char* key, bool given, std::initializer_list<std::string_view> kinds) {
+    std::string names;
+    for (const std::string_view kind : kinds) names += (names.empty() ? "" : ", ") + std::string(kind);
+    FOVEA_CHECK_CONFIG(!given || std::find(kinds.begin(), kinds.end(), data.kind) != kinds.end(), key, " is for ",
+                       names, "; data.kind is \"", data.kind, "\"");
+  };
+  only_for("data.context", data.context != 0, {"text", "lines", "pairs", "labels", "masked"});
+  only_for("data.windows", data.windows != plain.windows, {"text"});
+  only_for("data.drop_longer", data.drop_longer, {"pairs", "labels"});
+  only_for("data.cut_longer", data.cut_longer, {"labels"});
+  only_for("data.label_column", data.label_column != plain.label_column, {"labels"});
+  only_for("data.resize", data.resize, {"images"});
+  only_for("data.flip", data.flip != 0, {"images"});
+  only_for("data.shift", data.shift != 0, {"images"});
+  only_for("data.erase", data.erase != 0, {"images"});
+  only_for("optim.batch_tokens", o.optim.batch_tokens != 0, {"pairs", "labels", "masked"});
+  only_for("tokenizer", !is_default(o.tokenizer, "characters"), {"text", "lines", "pairs", "labels", "masked"});
+  only_for("source_tokenizer", !o.source_tokenizer.type.empty(), {"pairs"});
+}
+
 }  // namespace
 
 void TrainOptions::check() const {
@@ -123,18 +164,18 @@ void TrainOptions::check() const {
   check_range("data.erase", data.erase, 0, 1);
   for (const auto& [name, one] : {std::pair("tokenizer", &tokenizer), {"source_tokenizer", &source_tokenizer}}) {
     if (one == &source_tokenizer && one->type.empty()) {
-      FOVEA_CHECK_CONFIG(one->path.empty() && one->isolate.empty() && one->vocab_size == TokenizerOptions().vocab_size,
+      FOVEA_CHECK_CONFIG(is_default(*one, ""),
                          "source_tokenizer.type is empty; name one: characters, bpe, words or file");
       continue;
     }
     check_choice(std::string(name) + ".type", one->type, {"characters", "bpe", "words", "file"});
     FOVEA_CHECK_CONFIG(one->type != "file" || !one->path.empty() || !train.init.empty(), name, ".path is empty; ", name,
                        ".type = \"file\" needs the path of a tokenizer.json");
+    check_used(name, *one);
   }
   FOVEA_CHECK_CONFIG(source_tokenizer.type.empty() || train.init.empty(),
                      "source_tokenizer and train.init exclude each other; the folder has its own tokenizers");
-  FOVEA_CHECK_CONFIG(source_tokenizer.type.empty() || data.kind == "pairs",
-                     "source_tokenizer is for pairs, data.kind is \"", data.kind, "\"");
+  check_used(*this);
   FOVEA_CHECK_CONFIG(optim.learning_rate > 0 && std::isfinite(optim.learning_rate), "optim.learning_rate is ",
                      optim.learning_rate, ", must be a number above 0");
   check_range("optim.weight_decay", optim.weight_decay, 0, kAny);
@@ -168,6 +209,12 @@ TrainOptions TrainOptions::from_toml(const std::filesystem::path& path, const st
   TrainOptions out;
   toml.fill(out);
   out.check();
+  if (out.train.init.empty()) return out;
+  for (const std::string_view assignment : overrides)
+    for (const char* table : {"model.", "tokenizer."})
+      FOVEA_CHECK_CONFIG(!assignment.starts_with(table), assignment.substr(0, assignment.find('=')),
+                         ": model and tokenizer are those of train.init = ", out.train.init,
+                         "; leave it out, or change that folder's files");
   return out;
 }
 

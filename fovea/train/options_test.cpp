@@ -42,6 +42,28 @@ TEST_F(Recipe, DifferingKeysAreNamed) {
   EXPECT_EQ(differing_keys(a, b), (std::vector<std::string>{"model.width", "optim.clip"}));
 }
 
+TEST_F(Recipe, SettingsThatWouldChangeNothingAreRefused) {
+  const auto expect = [&](std::vector<std::string> assignments, const std::string& part) {
+    toy::expect_error([&] { read(start_, assignments); }, ErrorKind::kConfig, part);
+  };
+  for (const char* of_images : {"flip=0.5", "shift=2", "erase=0.5", "resize=true"})
+    expect({std::string("data.") + of_images}, "is for images; data.kind is \"text\"");
+  expect({"data.label_column=last"}, "data.label_column is for labels; data.kind is \"text\"");
+  expect({"data.drop_longer=true"}, "data.drop_longer is for pairs, labels; data.kind is \"text\"");
+  expect({"optim.batch_tokens=100"}, "optim.batch_tokens is for pairs, labels, masked");
+  expect({"data.kind=masked", "data.windows=streams"}, "data.windows is for text; data.kind is \"masked\"");
+  expect({"data.kind=images", "data.context=5"}, "data.context is for text, lines, pairs");
+  expect({"data.kind=images", "tokenizer.type=bpe"}, "tokenizer is for text, lines, pairs");
+  expect({"tokenizer.vocab_size=5"},
+         "tokenizer.vocab_size is for the type bpe or words; tokenizer.type is \"characters\"");
+  expect({"tokenizer.path=x"}, "tokenizer.path is for the type file");
+  expect({"tokenizer.type=words", "tokenizer.isolate=x"}, "tokenizer.isolate is for the type bpe");
+  expect({"train.init=runs/y", "model.layers=3"}, "model.layers: model and tokenizer are those of train.init = runs/y");
+  expect({"train.init=runs/y", "tokenizer.type=words"}, "tokenizer.type: model and tokenizer are those of train.init");
+  EXPECT_EQ(read(start_, {"train.init=runs/y"}).train.init,
+            "runs/y");  // the recipe's own tables are passed over, and told
+}
+
 TEST_F(Recipe, ErrorsNameTheKey) {
   const auto expect = [&](const std::string& assignment, const std::string& part) {
     toy::expect_error([&] { read(start_, {assignment}); }, ErrorKind::kConfig, part);

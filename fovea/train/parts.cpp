@@ -124,7 +124,12 @@ std::string unit_of(const std::string& kind) {
 TrainParts load_train_parts(const TrainOptions& options) {
   const DataOptions& data = options.data;
   FOVEA_CHECK_CONFIG(!data.train.empty(), "data.train is empty; name at least one file");
-  if (!options.train.init.empty()) check_model_folder(options.train.init);
+  if (!options.train.init.empty()) {
+    check_model_folder(options.train.init);
+    if (options.model.recipe != nullptr)
+      log("train", detail::concat("model and tokenizer are those of ", options.train.init,
+                                  "; the recipe's [model] and [tokenizer] are not used, its dropout neither"));
+  }
   FOVEA_CHECK_CONFIG(data.validation.empty() || data.validation_fraction == 0,
                      "data.validation and data.validation_fraction exclude each other");
   if (data.kind == "images") return load_image_parts(options);

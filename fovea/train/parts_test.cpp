@@ -48,6 +48,11 @@ TEST_F(Parts, CharactersOfAText) {
   const auto measured = load_measured_data(*model, tokenizer, {.files = {file("b.txt", text(30))}});
   EXPECT_EQ(measured.characters, int64_t(text(30).size()) - 1);
   EXPECT_EQ(measured.data->token_count(), measured.characters);
+  // Lines whose first token nothing stands before: it is no label, and a line of one is none at all.
+  const auto lines =
+      load_measured_data(*model, tokenizer, {.kind = "lines", .files = {file("c.txt", "and\na\nthe\n")}});
+  EXPECT_EQ(lines.data->token_count(), 4);
+  EXPECT_EQ(lines.characters, 4);
   EXPECT_TRUE(std::isfinite(evaluate(*model, *measured.data)->loss));
 }
 

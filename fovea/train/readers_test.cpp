@@ -60,7 +60,10 @@ TEST_F(Readers, AClassifierLearnsAndIsMeasured) {
   const auto found = predict(*encoder.model, *measured.data);
   EXPECT_GT(found->accuracy(), 0.95);
   EXPECT_EQ(found->truth.size(), 60u);
-  EXPECT_LT(evaluate(*encoder.model, *measured.data)->loss, 0.3);
+  const auto evaluation = evaluate(*encoder.model, *measured.data);
+  EXPECT_LT(evaluation->loss, 0.3);
+  EXPECT_NEAR(found->evaluation.loss, evaluation->loss, 1e-6);
+  EXPECT_EQ(found->evaluation.tokens, evaluation->tokens);
   // As the encoder classifies them one by one.
   const auto texts = read_labels(folder_ / "test.tsv");
   int64_t right = 0;
@@ -121,8 +124,9 @@ TEST_F(Readers, PairsHaveTwoSegments) {
 
 TEST_F(Readers, OtherTokenizers) {
   for (const char* type : {"characters", "bpe"}) {
-    const auto o = options(
-        {train_file(), std::string("tokenizer.type=") + type, "tokenizer.vocab_size=300", "model.positions=64"});
+    const auto o =
+        options({train_file(), std::string("tokenizer.type=") + type,
+                 type == std::string("bpe") ? "tokenizer.vocab_size=300" : "train.steps=9", "model.positions=64"});
     const TrainParts parts = load_train_parts(o);
     const auto ids = parts.tokenizer->ids("the [MASK]");
     EXPECT_EQ(ids.front(), *parts.tokenizer->token_to_id("[CLS]"));
@@ -143,7 +147,9 @@ TEST_F(Readers, MaskedWordsThenClasses) {
   EXPECT_EQ(words.fill_mask("the sun was [MASK] and day", 1)[0].token, "joy");
   const auto measured =
       load_measured_data(*words.model, words.tokenizer, {.kind = "masked", .files = {(folder_ / "text.txt").string()}});
-  EXPECT_GT(predict(*words.model, *measured.data)->accuracy(), 0.6);
+  const auto found = predict(*words.model, *measured.data);
+  EXPECT_GT(found->accuracy(), 0.6);
+  EXPECT_NEAR(found->evaluation.loss, evaluate(*words.model, *measured.data)->loss, 1e-5);
 
   const auto path = (folder_ / "words").string();
   std::filesystem::copy(best_, path, std::filesystem::copy_options::recursive);

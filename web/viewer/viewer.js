@@ -138,13 +138,14 @@ class Viewer {
     for (const { canvas, l, h } of this.thumbs) this.draw(canvas, this.layers[l], h);
   }
 
-  // One pixel a weight; exact zeros stay clear, so that what a mask hides differs from what is merely small.
+  // One pixel a weight; exact zeros stay clear, so that what a mask hides differs from what is merely small. Negative ones
+  // (Linformer's) are painted by their size.
   draw(canvas, layer, head) {
     const weights = head_of(layer, head), context = canvas.getContext("2d");
     const image = context.createImageData(layer.columns, layer.rows), pixels = new Uint32Array(image.data.buffer);
     let most = 0;
-    for (const w of weights) if (w > most) most = w;
-    for (let i = 0; i < weights.length; ++i) if (weights[i] > 0) pixels[i] = this.palette.pixels[this.shade(weights[i], most)];
+    for (const w of weights) most = Math.max(most, Math.abs(w));
+    for (let i = 0; i < weights.length; ++i) if (weights[i] !== 0) pixels[i] = this.palette.pixels[this.shade(Math.abs(weights[i]), most)];
     context.putImageData(image, 0, 0);
     return most;
   }
@@ -288,10 +289,10 @@ class Viewer {
     const { queries, columns, picture, gates } = this.current, row = this.row;
     const weights = head_of(this.current, this.head).subarray(row * columns, (row + 1) * columns);
     this.key_spans.forEach((span, i) => {
-      const shade = this.shade(weights[i], this.most);
+      const size = Math.abs(weights[i]), shade = this.shade(size, this.most);
       span.title = exact(weights[i]);
-      if (picture && i >= picture.first) span.style.cssText = patch_style(this.scale.place(weights[i], this.most));
-      else span.style.cssText = weights[i] > 0 ? `background:${this.palette.css[shade]};color:${this.palette.light(shade) ? "#10151c" : "#fff"}` : "";
+      if (picture && i >= picture.first) span.style.cssText = patch_style(this.scale.place(size, this.most));
+      else span.style.cssText = size > 0 ? `background:${this.palette.css[shade]};color:${this.palette.light(shade) ? "#10151c" : "#fff"}` : "";
     });
     this.query_spans.forEach((span, i) => { span.className = i === row ? "query" : ""; });
     if (gates) $("strip-title").replaceChildren("How much of each passes");

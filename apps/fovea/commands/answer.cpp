@@ -36,6 +36,7 @@ struct Answer {
   int run() {
     FOVEA_CHECK_CONFIG(options.top_k >= 1, "--top-k is ", options.top_k, ", wanted 1 or more");
     FOVEA_CHECK_CONFIG(options.longest >= 1, "--longest is ", options.longest, ", wanted 1 or more");
+    check_text_is_there(question, "--question");
     options.whole_words = !word_pieces;
     threads.apply();
     const TextEncoder encoder = open_text_encoder(folder_path);

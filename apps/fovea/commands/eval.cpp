@@ -29,7 +29,7 @@ constexpr double kAsTheFolder = std::numeric_limits<double>::quiet_NaN();
 struct Eval {
   std::string folder_path, kind, words, texts, wanted, label_column;
   std::vector<std::string> files;
-  int64_t batch_size = 32, context = 0, beams = 0, max_new_tokens = 0, samples = 0, seed = 1;
+  int64_t batch_size = 32, context = 0, beams = 0, max_new_tokens = -1, samples = 0, seed = 1;
   double temperature = kAsTheFolder, length_penalty = kAsTheFolder;
   bool loss_only = false, cut_longer = false, json = false;
   ThreadsOption threads;
@@ -41,7 +41,7 @@ struct Eval {
     line.option("--kind", "text|lines|pairs|labels|masked|images", kind,
                 "one stream of text, a text a line, source<TAB>target, label<TAB>text, a text a line with some words "
                 "hidden, or "
-                "images [what the model is for]");
+                "images [what the model is for; a decoder alone: text]");
     line.option("--label-column", "first|last", label_column, "of labels [first]");
     line.flag("--cut-longer", cut_longer, "labels: texts longer than a row are cut");
     line.option("--context", "N", context, "tokens in a row [as many as the model has positions]");
@@ -92,7 +92,8 @@ struct Eval {
     FOVEA_CHECK_CONFIG(scores || !files.empty(), "--data is required");
     FOVEA_CHECK_CONFIG(batch_size >= 1, "--batch-size is ", batch_size, ", wanted 1 or more");
     FOVEA_CHECK_CONFIG(beams >= 0, "--beams is ", beams, ", wanted 1 or more");
-    FOVEA_CHECK_CONFIG(max_new_tokens >= 0, "--max-new-tokens is ", max_new_tokens, ", wanted 1 or more");
+    FOVEA_CHECK_CONFIG(max_new_tokens == -1 || max_new_tokens >= 1, "--max-new-tokens is ", max_new_tokens,
+                       ", wanted 1 or more");
     FOVEA_CHECK_CONFIG(!(temperature < 0), "--temperature is ", temperature, ", wanted 0 or more");
     FOVEA_CHECK_CONFIG(context >= 0, "--context is ", context, ", wanted 1 or more, or 0");
     FOVEA_CHECK_CONFIG(samples >= 0 && seed >= 0, "--samples is ", samples, " and --seed ", seed, ", wanted 0 or more");
@@ -117,6 +118,15 @@ struct Eval {
     only_for("--temperature", !std::isnan(temperature), {"text", "lines"});
     only_for("--max-new-tokens", max_new_tokens > 0, {"text", "lines", "pairs"});
     only_for("--words", !words.empty(), {"text", "lines", "pairs"});
+    const bool writes = kind == "pairs" ? !loss_only : samples > 0;
+    const std::pair<const char*, bool> of_writing[] = {{"--beams", beams > 0},
+                                                       {"--length-penalty", !std::isnan(length_penalty)},
+                                                       {"--temperature", !std::isnan(temperature)},
+                                                       {"--max-new-tokens", max_new_tokens > 0},
+                                                       {"--words", !words.empty()}};
+    for (const auto& [option, given] : of_writing)
+      FOVEA_CHECK_CONFIG(writes || !given, option, " is of the texts that are written; ",
+                         kind == "pairs" ? "--loss-only writes none" : "--samples says how many, and is 0");
   }
 
   static std::string kind_of(const ModelImpl& model) {
@@ -138,7 +148,10 @@ struct Eval {
                                                       .batch_size = batch_size,
                                                       .label_column = label_column.empty() ? "first" : label_column,
                                                       .cut_longer = cut_longer});
-    const auto result = evaluate(*folder.model, *measured.data, StopSignals::wanted);
+    const bool reads = kind == "labels" || kind == "masked";
+    const auto found = reads ? predict(*folder.model, *measured.data, StopSignals::wanted) : std::nullopt;
+    const auto result = reads ? (found ? std::optional(found->evaluation) : std::nullopt)
+                              : evaluate(*folder.model, *measured.data, StopSignals::wanted);
     if (!result) return std::nullopt;
     FOVEA_CHECK_KIND(ErrorKind::kDiverged, std::isfinite(result->loss), folder_path, ": the loss is ",
                      std::abs(result->loss));
@@ -152,9 +165,7 @@ struct Eval {
       facts["characters"] = measured.characters;
     }
     facts[unit_of(kind)] = result->tokens;
-    if (kind != "labels" && kind != "masked") return facts;
-    const auto found = predict(*folder.model, *measured.data, StopSignals::wanted);
-    if (!found) return std::nullopt;
+    if (!found) return facts;
     const auto labels = std::dynamic_pointer_cast<EncoderModelImpl>(folder.model)->labels();
     facts.update(kind == "labels" ? class_facts(*found, labels, draws()) : hidden_word_facts(*found, draws()));
     return facts;
@@ -167,12 +178,11 @@ struct Eval {
     const auto begin = std::chrono::steady_clock::now();
     const auto data =
         load_measured_images(*encoder.model, encoder.prepare, {.kind = kind, .files = files, .batch_size = batch_size});
-    const auto result = evaluate(*encoder.model, *data, StopSignals::wanted);
-    const auto found = result ? predict(*encoder.model, *data, StopSignals::wanted) : std::nullopt;
+    const auto found = predict(*encoder.model, *data, StopSignals::wanted);
     if (!found) return kExitInterrupted;
-    FOVEA_CHECK_KIND(ErrorKind::kDiverged, std::isfinite(result->loss), folder_path, ": the loss is ",
-                     std::abs(result->loss));
-    Facts facts = {{"loss", result->loss}, {"images", result->tokens}};
+    const auto [loss, images] = found->evaluation;
+    FOVEA_CHECK_KIND(ErrorKind::kDiverged, std::isfinite(loss), folder_path, ": the loss is ", std::abs(loss));
+    Facts facts = {{"loss", loss}, {"images", images}};
     facts.update(class_facts(*found, encoder.model->labels(), draws()));
     facts["seconds"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     show(facts);
@@ -195,7 +205,7 @@ struct Eval {
       facts.update(translation_facts(translations->texts, translations->wanted, words, draws()));
       return facts;
     }
-    if (max_new_tokens == 0) options.max_new_tokens = 200;
+    if (max_new_tokens < 0) options.max_new_tokens = 200;
     if (!std::isnan(temperature)) options.temperature = temperature;
     options.beams = options.results = 1;
     options.check();

@@ -9,7 +9,7 @@ namespace {
 struct Generate : Writing {
   void declare(CommandLine& line) {
     line.option("-p,--prompt", "TEXT", prompts,
-                "text to go on with (may be repeated); without: lines of standard input");
+                "text to go on with (may be repeated); without: lines of standard input, empty ones are passed over");
     line.option("--prompts", "FILE", prompts_file, "a prompt a line; empty lines are passed over");
     line.flag("--no-prompt", no_prompt, "do not repeat the prompt before the text");
     line.flag("--one-window", one_window,

@@ -9,7 +9,8 @@ namespace {
 
 struct Translate : Writing {
   void declare(CommandLine& line) {
-    line.positional("TEXT", prompts, "texts to translate; without: lines of standard input");
+    line.positional("TEXT", prompts,
+                    "texts to translate; without: lines of standard input, empty ones are passed over");
     line.option("--file", "FILE", prompts_file, "a text a line; empty lines are passed over");
     declare_common(line);
   }

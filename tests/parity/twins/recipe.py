@@ -270,9 +270,13 @@ def make_model(kind, config, run, init):
         for module in model.modules():
             if isinstance(module, torch.nn.LayerNorm):
                 module.eps = config["eps"]
-        for p in model.parameters():
-            if p.dim() > 1:
-                torch.nn.init.xavier_uniform_(p)
+        for name, part in model.stored(lambda p: p.detach()).items():  # as ours begins: each matrix of its own
+            if "embedding" in name:
+                torch.nn.init.normal_(part, std=config["width"] ** -0.5)
+            elif part.dim() > 1:
+                torch.nn.init.xavier_uniform_(part)
+            elif "norm" not in name:
+                torch.nn.init.zeros_(part)
         return model
     import transformers
 
