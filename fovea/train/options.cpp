@@ -115,17 +115,6 @@ bool is_default(const TokenizerOptions& o, const std::string& type) {
   return o.type == type && o.path == plain.path && o.vocab_size == plain.vocab_size && o.isolate == plain.isolate;
 }
 
-void check_used(const char* name, const TokenizerOptions& o) {
-  const auto only_for = [&](const char* key, bool given, const char* types, bool fits) {
-    FOVEA_CHECK_CONFIG(!given || fits, name, ".", key, " is for the type ", types, "; ", name, ".type is \"", o.type,
-                       "\"");
-  };
-  only_for("path", !o.path.empty(), "file", o.type == "file");
-  only_for("vocab_size", o.vocab_size != TokenizerOptions().vocab_size, "bpe or words",
-           o.type == "bpe" || o.type == "words");
-  only_for("isolate", !o.isolate.empty(), "bpe", o.type == "bpe");
-}
-
 // A setting that would change nothing is a mistake somewhere.
 void check_used(const TrainOptions& o) {
   const DataOptions& data = o.data;
@@ -171,7 +160,6 @@ void TrainOptions::check() const {
     check_choice(std::string(name) + ".type", one->type, {"characters", "bpe", "words", "file"});
     FOVEA_CHECK_CONFIG(one->type != "file" || !one->path.empty() || !train.init.empty(), name, ".path is empty; ", name,
                        ".type = \"file\" needs the path of a tokenizer.json");
-    check_used(name, *one);
   }
   FOVEA_CHECK_CONFIG(source_tokenizer.type.empty() || train.init.empty(),
                      "source_tokenizer and train.init exclude each other; the folder has its own tokenizers");

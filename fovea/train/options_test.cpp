@@ -54,10 +54,6 @@ TEST_F(Recipe, SettingsThatWouldChangeNothingAreRefused) {
   expect({"data.kind=masked", "data.windows=streams"}, "data.windows is for text; data.kind is \"masked\"");
   expect({"data.kind=images", "data.context=5"}, "data.context is for text, lines, pairs");
   expect({"data.kind=images", "tokenizer.type=bpe"}, "tokenizer is for text, lines, pairs");
-  expect({"tokenizer.vocab_size=5"},
-         "tokenizer.vocab_size is for the type bpe or words; tokenizer.type is \"characters\"");
-  expect({"tokenizer.path=x"}, "tokenizer.path is for the type file");
-  expect({"tokenizer.type=words", "tokenizer.isolate=x"}, "tokenizer.isolate is for the type bpe");
   expect({"train.init=runs/y", "model.layers=3"}, "model.layers: model and tokenizer are those of train.init = runs/y");
   expect({"train.init=runs/y", "tokenizer.type=words"}, "tokenizer.type: model and tokenizer are those of train.init");
   EXPECT_EQ(read(start_, {"train.init=runs/y"}).train.init,

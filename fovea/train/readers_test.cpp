@@ -124,9 +124,8 @@ TEST_F(Readers, PairsHaveTwoSegments) {
 
 TEST_F(Readers, OtherTokenizers) {
   for (const char* type : {"characters", "bpe"}) {
-    const auto o =
-        options({train_file(), std::string("tokenizer.type=") + type,
-                 type == std::string("bpe") ? "tokenizer.vocab_size=300" : "train.steps=9", "model.positions=64"});
+    const auto o = options(
+        {train_file(), std::string("tokenizer.type=") + type, "tokenizer.vocab_size=300", "model.positions=64"});
     const TrainParts parts = load_train_parts(o);
     const auto ids = parts.tokenizer->ids("the [MASK]");
     EXPECT_EQ(ids.front(), *parts.tokenizer->token_to_id("[CLS]"));

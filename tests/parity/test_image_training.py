@@ -190,7 +190,7 @@ BAD = {
     "classify: a processor of three channels": ("classify", ["--model", "coloured", "sizes/below/1.png"], 3, "coloured: preprocessor_config.json normalises 3 channels"),
     "missing folder": ("train", ["data.train=nowhere"], 3, "nowhere"),
     "a model that reads": ("train", ["reader.toml"], 2, "vit does"),
-    "texts for a model that sees": ("train", ["data.kind=labels", "data.train=table.tsv", "data.validation=[]"], 2, "labelled or masked texts"),
+    "texts for a model that sees": ("train", ["data.kind=labels", "data.train=table.tsv", "data.validation=[]", "data.flip=0", "data.shift=0", "data.erase=0"], 2, "labelled or masked texts"),
     "flip": ("train", ["data.flip=1.5"], 2, "data.flip is 1.5"),
     "eval: unknown class": ("eval", ["--model", "run/best", "--data", "other"], 3, "other/abvoe"),
     "eval: another kind": ("eval", ["--model", "run/best", "--data", "table.tsv", "--kind", "labels"], 2, "a vit model reads images"),
