@@ -86,8 +86,9 @@ StackImpl::StackImpl(StackOptions options) : options_(std::move(options)) {
   }
   if (b.attention.variants.max_positions == 0) b.attention.variants.max_positions = options_.positions.max_positions;
   // At least: query and output projections, and the feed-forward's two.
-  const double width = double(b.attention.width);
-  check_parameters("stack", double(options_.layers) * width * (2 * width + 2 * double(b.feed_forward.hidden)));
+  const double width = double(b.attention.width), heads = double(b.attention.heads);
+  const double inner = b.attention.head_width > 0 ? heads * double(b.attention.head_width) : width;
+  check_parameters("stack", double(options_.layers) * width * (2 * inner + 2 * double(b.feed_forward.hidden)));
   const NormOptions norm{.width = b.attention.width, .kind = b.norm, .eps = b.eps, .bias = b.norm_bias};
 
   torch::nn::ModuleList list;

@@ -144,6 +144,8 @@ TEST(LlamaModel, WhatATypeCannotSayIsRefused) {
   says(with("llama", [](auto& c) { c.type = "lama"; }), "did you mean \"llama\"");
   says(with("llama", [](auto& c) { c.kv_heads = 3; }), "kv_heads is 3");
   says(with("llama", [](auto& c) { c.head_width = 3; }), "rotary_width is 3");
+  says(with("llama", [](auto& c) { c.head_width = int64_t{1} << 40; }), "stack: ");
+  says(with("llama", [](auto& c) { c.rope_scaling = {.type = "linear", .factor = -1}; }), "factor is -1");
   says(with("llama", [](auto& c) { c.positions = 0; }), "positions is 0");
   says(with("mistral", [](auto& c) { c.window = -1; }), "window is -1");
 }

@@ -113,7 +113,7 @@ ResidualCnnImpl::ResidualCnnImpl(ResidualCnnConfig config) : config_(std::move(c
                      image_[1], " cannot be halved ", c.stages - 1, " times; wanted multiples of ", pixels);
   const double last = double(c.width) * double(pixels);
   check_labels(c.labels);
-  check_parameters("residual_cnn", double(c.blocks) * last * last * 18 + double(c.labels.size()) * last);
+  check_parameters("residual_cnn", double(c.channels) * double(c.width) * 9 + double(c.blocks) * last * last * 18 + double(c.labels.size()) * last);
   stem_ = register_module("stem", std::make_shared<NormedConvolution>(c.channels, c.width, 3, 1));
   torch::nn::ModuleList list;
   for (int64_t stage = 0, from = c.width; stage < c.stages; ++stage)
