@@ -144,8 +144,8 @@ class Viewer {
     const weights = head_of(layer, head), context = canvas.getContext("2d");
     const image = context.createImageData(layer.columns, layer.rows), pixels = new Uint32Array(image.data.buffer);
     let most = 0;
-    for (const w of weights) most = Math.max(most, Math.abs(w));
-    for (let i = 0; i < weights.length; ++i) if (weights[i] !== 0) pixels[i] = this.palette.pixels[this.shade(Math.abs(weights[i]), most)];
+    for (const w of weights) if (Math.abs(w) > most) most = Math.abs(w);
+    for (let i = 0; i < weights.length; ++i) if (Math.abs(weights[i]) > 0) pixels[i] = this.palette.pixels[this.shade(Math.abs(weights[i]), most)];
     context.putImageData(image, 0, 0);
     return most;
   }
